@@ -60,7 +60,7 @@ def _sizes(plan: KernelPlan) -> list[str]:
     if value:
         names.append(value)
     return _wrapped(f"       {', '.join(names[:-1])}{' and ' * (len(names) > 1)}{names[-1]} are arguments"
-                    f"{_demands(plan)}; all else is in the text")
+                    f"{_demands(plan)}; all else is a constant of the text")
 
 
 def _demands(plan: KernelPlan) -> str:

@@ -290,7 +290,8 @@ def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, 
     else:
         rows = (options.sub_block_rows - 1) * numbers.step_rows + spec.r + 1
         fma = options.sub_block_rows * products
-    return Cost(unit=f"{options.sub_block_rows} rows x {options.columns} columns of {options.vector} channels a lane",
+    lane = f"{options.vector} channel{'s' * (options.vector > 1)} a lane"
+    return Cost(unit=f"{options.sub_block_rows} rows x {options.columns} columns of {lane}",
                 warp_loads=rows * loads, shuffles=0, fma=fma, registers=registers,
                 direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
                 no_spills=registers <= REGISTER_LIMIT)

@@ -167,7 +167,7 @@ def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
         phrase=f"one thread for {made.tile_rows} x {made.tile_columns} pixels of {made.channels} "
                f"channel{'s' if made.channels > 1 else ''}, "
                f"{' x '.join(map(str, launch.block))} threads a block",
-        cost=Cost(unit=f"32 x {pixels} pixels of {made.channels} channels",
+        cost=Cost(unit=f"32 x {pixels} pixels of {made.channels} channel{'s' * (made.channels > 1)}",
                   warp_loads=len(made.columns) if ring else loads * spec.filters, shuffles=0,
                   fma=len(made.taps or range(taps)) * spec.filters * made.channels,
                   registers=min(255, 32 + held + step_registers(spec, pixels)),

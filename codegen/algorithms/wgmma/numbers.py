@@ -277,7 +277,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
-        stores_read=f"wc_tensor_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",
+        stores_read=f"wc_tma_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",
         buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,

@@ -152,7 +152,7 @@ def test_every_row_of_gradients_is_met_once():
 
 def test_the_text_reads_sixteen_bytes():
     text = render(plan_layer(LAYER, operation="filter_gradient")).text
-    assert "wc_copy_async_or_zero_16" in text and "wc_mma_halves_sparse_32" in text and "__ldg(x" not in text
+    assert "wc_copy_async_zfill_16" in text and "wc_mma_halves_sparse_32" in text and "__ldg(x" not in text
 
 
 @pytest.mark.long

@@ -88,7 +88,7 @@ def test_copies_are_as_wide_as_a_pixels_channels_allow(c, vector):
     assert made.settings()["vector"] == vector
     assert made.program.argument("x").multiple_of == 2 * vector
     text = render(made).text
-    assert {8: "wc_copy_async_or_zero_16(", 4: "wc_copy_async_or_zero_8(", 2: "wc_copy_async_or_zero_4(",
+    assert {8: "wc_copy_async_zfill_16(", 4: "wc_copy_async_zfill_8(", 2: "wc_copy_async_zfill_4(",
             1: "__ldg(from)"}[vector] in text
 
 

@@ -73,8 +73,8 @@ def test_rows_of_nchw_are_stored_as_wide_as_their_length_allows():
 
 
 def test_four_channels_of_nhwc_are_copied_without_registers():
-    assert "wc_copy_async_or_zero_8(" in render(plan_layer(small(c=4), algorithm="taps")).text
-    assert "wc_copy_async_or_zero_8(" not in render(plan_layer(small(c=4, layout="NCHW"), algorithm="taps")).text
+    assert "wc_copy_async_zfill_8(" in render(plan_layer(small(c=4), algorithm="taps")).text
+    assert "wc_copy_async_zfill_8(" not in render(plan_layer(small(c=4, layout="NCHW"), algorithm="taps")).text
 
 
 @pytest.mark.parametrize("channels, copied, cell", [(4, 8, 4), (8, 16, 8), (12, 8, 4), (16, 16, 8), (20, 8, 4),
@@ -82,7 +82,7 @@ def test_four_channels_of_nhwc_are_copied_without_registers():
 def test_channels_are_copied_as_wide_as_they_are_whole(channels, copied, cell):
     made = plan_layer(small(c=2 * channels, groups=2), algorithm="taps")
     text = render(made).text
-    assert f"wc_copy_async_or_zero_{copied}(" in text and made.numbers.cell == cell
+    assert f"wc_copy_async_zfill_{copied}(" in text and made.numbers.cell == cell
     assert ("wc_load_matrices_4(" in text) == (cell == 8)
 
 

@@ -155,7 +155,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
         made = toeplitz(shape, **values)
         text = render(made).text
         kernel = text[text.index("__global__"):]
-        wait = kernel.index("wc_copy_async_wait_but();")
+        wait = kernel.index("wc_copy_async_wait_group();")
         barrier = "__syncwarp()" if made.numbers.team == 32 else "__syncthreads()"
         assert kernel[wait:].split(";")[1].strip() == barrier
         assert kernel.index("copy(") < wait < kernel.index("wc_load_matrices_")

@@ -153,7 +153,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
     """The CPU device copies at once, so that only the text can show it: wait for one's own, then for everyone's."""
     text = render(nhwc(depthwise(16, 28, 3), buffers=buffers)).text
     kernel = text[text.index("__global__"):]
-    wait = kernel.index("wc_copy_async_wait_but();")
+    wait = kernel.index("wc_copy_async_wait_group();")
     assert kernel[wait:].split(";")[1].strip() == "__syncthreads()"
     assert kernel.index("copy(pixels") < wait < kernel.index("copy(free)") < kernel.index("wc_mma_")
     assert int(re.search(r"cp\.async\.wait_group (\d)", text)[1]) == buffers - 2

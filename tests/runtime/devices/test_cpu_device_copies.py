@@ -49,7 +49,7 @@ def test_floats_are_rounded_to_tf32_as_they_come(mode):
     x[:, 0] = x[:, 0] & 0xFFFFE000 | 0x1000                 # ties
     x[1, :4] = [0x7F800000, 0xFF800000, 0x7F800001, 0xFFFFFFFF]
     y = np.zeros((16, 64), np.uint16)
-    ring(LOAD.format(call="wc_tensor_load_2(shared, &map, full, c0, c1)"), PARAMETERS + "int c0, int c1",
+    ring(LOAD.format(call="wc_tma_load_2(shared, &map, full, c0, c1)"), PARAMETERS + "int c0, int c1",
          [of(read(x.view(np.float32)), (32, 16), swizzle=128, rounded=True), written(y), np.int32(2048), np.int32(0),
           np.int32(-1)], mode=mode)
     got = unswizzled(y.view(np.uint8), 128).view(np.uint32).reshape(16, 32)
@@ -79,7 +79,7 @@ def test_boxes(mode, shape, box, at, swizzle):
     x, size = numbers(*shape), 2 * int(np.prod(box))
     y = np.zeros(size // 2, np.uint16)
     names = COORDINATES[len(shape)]
-    report = ring(LOAD.format(call=f"wc_tensor_load_{len(shape)}(shared, &map, full, {names})"),
+    report = ring(LOAD.format(call=f"wc_tma_load_{len(shape)}(shared, &map, full, {names})"),
                   PARAMETERS + ", ".join(f"int {name}" for name in names.split(", ")),
                   [of(read(x), box, swizzle=swizzle), written(y), np.int32(size), *map(np.int32, at)], mode=mode)
     expected = box_at(x, at, box)
@@ -121,7 +121,7 @@ def test_im2col_walks_over_rows_and_images(mode, case, channels):
         tap, first = (int(rng.integers(r)), int(rng.integers(s))), channels * int(rng.integers(-(-c // channels)))
         y = np.zeros(size // 2, np.uint16)
         at = first, rest % q * sw - pw, rest // q * sh - ph, image, tap[1] * dw, tap[0] * dh
-        ring(LOAD.format(call="wc_tensor_load_im2col(shared, &map, full, c, w, h, image, tap_w, tap_h)"),
+        ring(LOAD.format(call="wc_tma_load_im2col(shared, &map, full, c, w, h, image, tap_w, tap_h)"),
              PARAMETERS + "int c, int w, int h, int image, int tap_w, int tap_h",
              [map_, written(y), np.int32(size), *map(np.int32, at)], mode=mode)
         expected = im2col(x, start, 48, first, channels, tap, p=p, q=q, stride=(sh, sw), padding=(ph, pw),
@@ -137,7 +137,7 @@ def test_boxes_begin_at_whole_16_bytes(mode, dtype, first, right):
     x = np.ones((20, 64), dtype)
     y = np.zeros(16 * 4 * x.itemsize // 2, np.uint16)
     arguments = [of(read(x), (16, 4)), written(y), np.int32(16 * 4 * x.itemsize), np.int32(first), np.int32(0)]
-    run = functools.partial(ring, LOAD.format(call="wc_tensor_load_2(shared, &map, full, c0, c1)"),
+    run = functools.partial(ring, LOAD.format(call="wc_tma_load_2(shared, &map, full, c0, c1)"),
                             PARAMETERS + "int c0, int c1", arguments, mode=mode)
     if right:
         run()
@@ -148,12 +148,12 @@ def test_boxes_begin_at_whole_16_bytes(mode, dtype, first, right):
 
 STORE = """
     for (int i = t; i < n / 2; i += 128) ((unsigned short*)shared)[i] = x[i];
-    wc_fence_shared();
+    wc_fence_proxy_async();
     __syncthreads();
     if (t == 0) {{
-        wc_tensor_store_{rank}(&map, shared, {names});
-        wc_tensor_stores_commit();
-        wc_tensor_stores_done();
+        wc_tma_store_{rank}(&map, shared, {names});
+        wc_tma_stores_commit();
+        wc_tma_stores_done();
     }}"""
 
 
@@ -215,7 +215,7 @@ def test_maps_lie_where_the_compiler_may_copy_them_by_vectors():
 
 def test_a_buffer_and_its_map_are_one():
     x, y = Buffer("x", numbers(16, 64), writable=True), np.zeros(16 * 64, np.uint16)
-    body = "if (t == 0) x[5] = 7; __syncthreads();" + LOAD.format(call="wc_tensor_load_2(shared, &map, full, 0, 0)")
+    body = "if (t == 0) x[5] = 7; __syncthreads();" + LOAD.format(call="wc_tma_load_2(shared, &map, full, 0, 0)")
     with pytest.raises(KernelFault) as caught:        # the same memory, so the copy races with the write
         ring(body.replace("t == 0) {", "t == 1) {"), "unsigned short* x, " + PARAMETERS.rstrip(", "),
              [x, of(x, (64, 16)), written(y), np.int32(2048)])

@@ -64,15 +64,15 @@ def test_a_stage_overwritten_while_it_is_read():
     """The stage is handed back when its products were issued, not when they were waited for."""
     body = changed("release", "if (thread == 0) wc_barrier_arrive(empty + stage);").replace(
         "if (before >= 0) {", "{").replace(line("wait before"), "")
-    body = body.replace("wc_wgmma_wait_all();                                            // (wait all)\n"
-                        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_all();")
+    body = body.replace("wc_wgmma_wait_group_0();                                            // (wait all)\n"
+                        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_group_0();")
     ring_fault("shared-race", body, "copies to byte", "wgmma of warp group 1 may still read")
 
 
 def test_the_youngest_products_are_not_waited_for_by_the_wait_for_all_but_one():
     body = changed("release", "if (thread == 0) wc_barrier_arrive(empty + stage);").replace(
-        "wc_wgmma_wait_all();                                            // (wait all)\n"
-        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_all();").replace(
+        "wc_wgmma_wait_group_0();                                            // (wait all)\n"
+        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_group_0();").replace(
         "if (before >= 0) {", "{")
     ring_fault("shared-race", body, "copies to byte", "may still read")
 
@@ -98,7 +98,7 @@ def test_stores_before_the_group_has_met():
 
 
 def test_a_store_buffer_written_again_before_it_was_read():
-    body = changed("stores done", "out[64] = 0; wc_tensor_stores_done();")
+    body = changed("stores done", "out[64] = 0; wc_tma_stores_done();")
     ring_fault("shared-race", body, "writes byte", "a tensor store may still read")
 
 
@@ -118,7 +118,7 @@ def test_products_that_are_not_waited_for():
 
 def test_copies_that_nobody_waits_for():
     text = """
-    if (t == 0) { wc_barrier_init(full, 1); wc_barrier_expect(full, 2048); wc_tensor_load_2(shared, &map, full, 0, 0); }
+    if (t == 0) { wc_barrier_init(full, 1); wc_barrier_expect(full, 2048); wc_tma_load_2(shared, &map, full, 0, 0); }
     y[t] = 0;"""
     with pytest.raises(KernelFault, match="the block ends with copies for the mbarrier at byte 65536") as caught:
         ring(text, "const __grid_constant__ TensorMap map, float* y",
@@ -139,7 +139,7 @@ def test_rows_that_begin_within_a_row():
 
 
 def test_rows_that_are_not_in_shared_memory():
-    ring_fault("descriptor", RING.replace("wc_matrix_rows_128(shared + stage * 24576 + 16384)", "(9ull << 20)"),
+    ring_fault("descriptor", RING.replace("wc_descriptor_rows_128(shared + stage * 24576 + 16384)", "(9ull << 20)"),
                "outside of shared memory")
 
 
@@ -165,7 +165,7 @@ def test_copies_to_between_lines():
 
 
 def test_copies_of_the_wrong_kind():
-    call = "wc_tensor_load_%d(shared + stage * 24576, &a_map, full + stage, k * 64, 0%s)"
+    call = "wc_tma_load_%d(shared + stage * 24576, &a_map, full + stage, k * 64, 0%s)"
     ring_fault("descriptor", RING.replace(call % (2, ""), call % (3, ", 0")),
                "copies 3 coordinates by a map of 2 dimensions")
 
@@ -175,15 +175,16 @@ def test_copies_of_the_wrong_kind():
 BEHIND = """
     if (t == 0) wc_barrier_init(full, 1);
     __syncthreads();
-    if (t == 0) { wc_barrier_expect(full, 8192 + 5 * 128); wc_tensor_load_2(shared, &a_map, full, 0, 0);
-                  wc_tensor_load_2(shared + 8192, &b_map, full, 0, 0); }
+    if (t == 0) { wc_barrier_expect(full, 8192 + 5 * 128); wc_tma_load_2(shared, &a_map, full, 0, 0);
+                  wc_tma_load_2(shared + 8192, &b_map, full, 0, 0); }
     wc_barrier_wait(full, 0);
     float sums[4];
     wc_wgmma_fence();
-    const unsigned long long a = wc_matrix_rows_128(shared), b = wc_matrix_rows_128(shared + 8192 + FIRST * 128);
+    const unsigned long long a = wc_descriptor_rows_128(shared);
+    const unsigned long long b = wc_descriptor_rows_128(shared + 8192 + FIRST * 128);
     for (int k = 0; k < 4; ++k) wc_wgmma_halves(sums, a + 2 * k, b + 2 * k, k > 0);
     wc_wgmma_commit();
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     for (int i = 0; i < 4; ++i) y[(16 * warp + lane / 4 + (i & 2 ? 8 : 0)) * 8 + lane % 4 * 2 + (i & 1)] = sums[i];"""
 
 

@@ -20,18 +20,19 @@ PRODUCT = """
     __syncthreads();
     if (t == 0) {{
         wc_barrier_expect(full, loads);
-        wc_tensor_load_2(shared, &a_map, full, 0, 0);
-        wc_tensor_load_2(shared + 8192, &b_map, full, 0, 0);
+        wc_tma_load_2(shared, &a_map, full, 0, 0);
+        wc_tma_load_2(shared + 8192, &b_map, full, 0, 0);
     }}
     wc_barrier_wait(full, 0);
     const int row = 16 * warp + lane / 4, column = lane % 4 * 2;
     float sums[{n} / 2];
     for (int i = 0; i < {n} / 2; ++i) sums[i] = before[(row + (i & 2 ? 8 : 0)) * n + column + i / 4 * 8 + (i & 1)];
-    const unsigned long long a = wc_matrix_rows_{row}(shared), b = wc_matrix_rows_{row}(shared + 8192 + first * {row});
+    const unsigned long long a = wc_descriptor_rows_{row}(shared);
+    const unsigned long long b = wc_descriptor_rows_{row}(shared + 8192 + first * {row});
     wc_wgmma_fence();
     for (int k = 0; k < depth / {each}; ++k) wc_wgmma_{type}(sums, a + 2 * k, b + 2 * k, {adds});
     wc_wgmma_commit();
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     for (int i = 0; i < {n} / 2; ++i) y[(row + (i & 2 ? 8 : 0)) * n + column + i / 4 * 8 + (i & 1)] = sums[i];"""
 
 
@@ -90,10 +91,10 @@ def test_products_from_any_row(mode, kind, n, depth, first):
 
 B_ACROSS = PRODUCT
 for rows, columns in (
-        ("wc_tensor_load_2(shared + 8192, &b_map, full, 0, 0);",
+        ("wc_tma_load_2(shared + 8192, &b_map, full, 0, 0);",
          "for (int i = 0; i < (n + 63) / 64; ++i)\n"
-         "            wc_tensor_load_2(shared + 8192 + i * 8192, &b_map, full, 64 * i, 0);"),
-        ("wc_matrix_rows_{row}(shared + 8192 + first * {row})", "wc_matrix_columns_128(shared + 8192, 8192)"),
+         "            wc_tma_load_2(shared + 8192 + i * 8192, &b_map, full, 64 * i, 0);"),
+        ("wc_descriptor_rows_{row}(shared + 8192 + first * {row})", "wc_descriptor_columns_128(shared + 8192, 8192)"),
         ("b + 2 * k", "b + 128 * k"), ("wc_wgmma_{type}", "wc_wgmma_{type}_b_across")):
     assert rows in B_ACROSS
     B_ACROSS = B_ACROSS.replace(rows, columns)
@@ -127,7 +128,7 @@ def test_products_of_both_operands_across(kind):
     before, y = rng.standard_normal((64, 136)).astype(np.float32), np.full((64, 136), np.nan, np.float32)
     text = B_ACROSS.replace("i < (n + 63) / 64", "i < 2")
     for rows, columns in (("_b_across", "_across"), ("a + 2 * k", "a + 128 * k"),
-                          ("wc_matrix_rows_{row}(shared)", "wc_matrix_columns_128(shared, 0)")):
+                          ("wc_descriptor_rows_{row}(shared)", "wc_descriptor_columns_128(shared, 0)")):
         text = text.replace(rows, columns)
     ring(text.format(n=136, row=128, type=kind, adds="true", each=16), PARAMETERS,
          [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 64), swizzle=128), read(before, "before"),
@@ -215,7 +216,7 @@ def test_what_is_not_finite_stays_where_it_belongs(mode):
 
 
 def test_sums_are_the_old_ones_before_the_wait():
-    text = PRODUCT.replace("wc_wgmma_wait_all();\n    for", "float early = sums[0];\n    wc_wgmma_wait_all();\n"
+    text = PRODUCT.replace("wc_wgmma_wait_group_0();\n    for", "float early = sums[0];\n    wc_wgmma_wait_group_0();\n"
                            "    sums[0] = early;\n    for")
     assert text != PRODUCT
     rng = np.random.default_rng(10)

@@ -22,8 +22,8 @@
 //   wc_copy_async_16          16 (8, 4) bytes, global to shared; here  -
 //                             at once, on a GPU by wc_copy_async_wait
 //   wc_copy_async_if_16       the same for lanes that take part        -
-//   wc_copy_async_or_zero_16  the same, or zeros and nothing read      -
-//   wc_copy_async_commit      groups copies; .._wait_but waits for     -
+//   wc_copy_async_zfill_16  the same, or zeros and nothing read      -
+//   wc_copy_async_commit      groups copies; .._wait_group waits for     -
 //                             all groups but the youngest few
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
 //                             lanes (wc_load_matrices_2, _1 too)
@@ -136,26 +136,26 @@ __forceinline__ void wc_copy_async_wait() {}
 __forceinline__ void wc_copy_async_if_4(bool takes_part, void *shared, const void *global) {
     if (takes_part) wc_copy_async_4(shared, global);
 }
-__forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void *shared, const void *global, bool inside) {
+__forceinline__ void wc_copy_async_zfill_4(bool takes_part, void *shared, const void *global, bool inside) {
     if (takes_part && inside) wc_copy_async_4(shared, global);
     else if (takes_part) *(unsigned *)shared = 0;
 }
 __forceinline__ void wc_copy_async_if_8(bool takes_part, void *shared, const void *global) {
     if (takes_part) wc_copy_async_8(shared, global);
 }
-__forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void *shared, const void *global, bool inside) {
+__forceinline__ void wc_copy_async_zfill_8(bool takes_part, void *shared, const void *global, bool inside) {
     if (takes_part && inside) wc_copy_async_8(shared, global);
     else if (takes_part) *(uint2 *)shared = uint2(0, 0);
 }
 __forceinline__ void wc_copy_async_if_16(bool takes_part, void *shared, const void *global) {
     if (takes_part) wc_copy_async_16(shared, global);
 }
-__forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void *shared, const void *global, bool inside) {
+__forceinline__ void wc_copy_async_zfill_16(bool takes_part, void *shared, const void *global, bool inside) {
     if (takes_part && inside) wc_copy_async_16(shared, global);
     else if (takes_part) *(uint4 *)shared = uint4(0, 0, 0, 0);
 }
 __forceinline__ void wc_copy_async_commit() {}
-__forceinline__ void wc_copy_async_wait_but() {}
+__forceinline__ void wc_copy_async_wait_group() {}
 
 // All 32 lanes take part in what follows. Each row of a matrix is read by the lane that has its address, in one access.
 __forceinline__ unsigned wcpu_word_of_row(uint4 row, int matrix) {

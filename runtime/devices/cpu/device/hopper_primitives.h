@@ -4,17 +4,17 @@
 //   name                        does here
 //   wc_barrier_...              an mbarrier in the runtime, which its 8 bytes name; who waits lets others run
 //   wc_sync_threads             bar.sync of some warps
-//   wc_tensor_load_..., _store  the copy at once; who may count on it is what the checks know
+//   wc_tma_load_..., _store  the copy at once; who may count on it is what the checks know
 //   wc_wgmma_...                the products when the first thread of the warp group waits for them. Sums are cut, not rounded
 //                               (see wgmma.cpp); Mode.CHECK reads rows behind a box that nothing filled as NaN
-//   wc_fence_shared             is noted, and asked for where wgmma or a store reads what a thread wrote
-//   wc_registers_..., wc_barriers_ready   nothing
+//   wc_fence_proxy_async             is noted, and asked for where wgmma or a store reads what a thread wrote
+//   wc_registers_..., wc_fence_barrier_init   nothing
 #pragma once
 
 __forceinline__ void wc_barrier_init(unsigned long long *barrier, int arrivals) {
     wcpu_barrier_init(wcpu_self(), barrier, arrivals);
 }
-__forceinline__ void wc_barriers_ready() {}
+__forceinline__ void wc_fence_barrier_init() {}
 __forceinline__ void wc_barrier_expect(unsigned long long *barrier, int bytes) {
     wcpu_barrier_arrive(wcpu_self(), barrier, bytes);
 }
@@ -24,38 +24,38 @@ __forceinline__ void wc_barrier_wait(unsigned long long *barrier, unsigned parit
 }
 __forceinline__ void wc_sync_threads(int barrier, int threads) { wcpu_named_barrier(wcpu_self(), barrier, threads); }
 
-__forceinline__ void wc_tensor_load_2(void *to, const void *map, unsigned long long *barrier, int c0, int c1) {
+__forceinline__ void wc_tma_load_2(void *to, const void *map, unsigned long long *barrier, int c0, int c1) {
     wcpu_tensor_load(wcpu_self(), to, map, barrier, 2, c0, c1, 0, 0);
 }
-__forceinline__ void wc_tensor_load_3(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2) {
+__forceinline__ void wc_tma_load_3(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2) {
     wcpu_tensor_load(wcpu_self(), to, map, barrier, 3, c0, c1, c2, 0);
 }
-__forceinline__ void wc_tensor_load_4(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2, int c3) {
+__forceinline__ void wc_tma_load_4(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2, int c3) {
     wcpu_tensor_load(wcpu_self(), to, map, barrier, 4, c0, c1, c2, c3);
 }
-__forceinline__ void wc_tensor_load_im2col(void *to, const void *map, unsigned long long *barrier, int c, int w, int h, int n,
+__forceinline__ void wc_tma_load_im2col(void *to, const void *map, unsigned long long *barrier, int c, int w, int h, int n,
                                            unsigned short tap_w, unsigned short tap_h) {
     wcpu_tensor_load_im2col(wcpu_self(), to, map, barrier, c, w, h, n, tap_w, tap_h);
 }
-__forceinline__ void wc_tensor_store_2(const void *map, const void *from, int c0, int c1) {
+__forceinline__ void wc_tma_store_2(const void *map, const void *from, int c0, int c1) {
     wcpu_tensor_store(wcpu_self(), map, from, 2, c0, c1, 0, 0);
 }
-__forceinline__ void wc_tensor_store_3(const void *map, const void *from, int c0, int c1, int c2) {
+__forceinline__ void wc_tma_store_3(const void *map, const void *from, int c0, int c1, int c2) {
     wcpu_tensor_store(wcpu_self(), map, from, 3, c0, c1, c2, 0);
 }
-__forceinline__ void wc_tensor_store_4(const void *map, const void *from, int c0, int c1, int c2, int c3) {
+__forceinline__ void wc_tma_store_4(const void *map, const void *from, int c0, int c1, int c2, int c3) {
     wcpu_tensor_store(wcpu_self(), map, from, 4, c0, c1, c2, c3);
 }
 __forceinline__ void wc_bulk_store(void *to, const void *from, int bytes) { wcpu_bulk_store(wcpu_self(), to, from, bytes); }
-__forceinline__ void wc_tensor_stores_commit() { wcpu_stores_commit(wcpu_self()); }
-__forceinline__ void wc_tensor_stores_read_all() { wcpu_stores_wait(wcpu_self(), 0); }
-__forceinline__ void wc_tensor_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 1); }
-__forceinline__ void wc_tensor_stores_done() { wcpu_stores_wait(wcpu_self(), 0); }
-__forceinline__ void wc_fence_shared() { wcpu_fence_shared(wcpu_self()); }
+__forceinline__ void wc_tma_stores_commit() { wcpu_stores_commit(wcpu_self()); }
+__forceinline__ void wc_tma_stores_read_all() { wcpu_stores_wait(wcpu_self(), 0); }
+__forceinline__ void wc_tma_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 1); }
+__forceinline__ void wc_tma_stores_done() { wcpu_stores_wait(wcpu_self(), 0); }
+__forceinline__ void wc_fence_proxy_async() { wcpu_fence_shared(wcpu_self()); }
 
-__forceinline__ unsigned long long wc_matrix_rows_128(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 128); }
-__forceinline__ unsigned long long wc_matrix_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
-__forceinline__ unsigned long long wc_matrix_columns_128(const void *rows, int next) {
+__forceinline__ unsigned long long wc_descriptor_rows_128(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 128); }
+__forceinline__ unsigned long long wc_descriptor_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
+__forceinline__ unsigned long long wc_descriptor_columns_128(const void *rows, int next) {
     return wcpu_matrix_columns(wcpu_self(), rows, next);
 }
 template <int Sums>
@@ -88,12 +88,12 @@ __forceinline__ void wc_wgmma_bfloat16s_across(float (&sums)[Sums], unsigned lon
 }
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
-__forceinline__ void wc_wgmma_wait_all() { wcpu_wgmma_wait(wcpu_self(), 0); }
+__forceinline__ void wc_wgmma_wait_group_0() { wcpu_wgmma_wait(wcpu_self(), 0); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }
-__forceinline__ void wc_wgmma_wait_but_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
+__forceinline__ void wc_wgmma_wait_group_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
 
-__forceinline__ void wc_registers_fewer() {}
-__forceinline__ void wc_registers_more() {}
+__forceinline__ void wc_setmaxnreg_dec() {}
+__forceinline__ void wc_setmaxnreg_inc() {}
 
 // Each row is one 16-byte access of the lane that has its address, as ldmatrix and stmatrix are counted.
 __forceinline__ uint4 wcpu_as_words(wcpu_row row) {

@@ -6,13 +6,13 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1, groups 16, float16 NHWC; its bias
 //        gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   the output's gradient summed in 196 chunks of a channel, then these
 // cost   32 elements: 1 warp loads, 0 shuffles, 0 FMA a lane, about 32 registers (direct: 1 loads)
 //
 // Each block sums the elements of a chunk of the batch into its row of parts; sum_parts() adds these rows.
 constexpr int K = 16;                           // filters
-constexpr int CHUNKS = 196;                     // shares of the batch, each summed by itself
+constexpr int CHUNKS = 196;                     // shares of the sum, each made by a block of its own
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers

@@ -6,9 +6,10 @@
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1 (constant), groups 16, float32 NHWC
-//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the text
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments; all else is a constant of
+//        the text
 // plan   a thread makes 1 columns x 14 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   14 rows x 1 columns of 1 channels a lane: 96 warp loads, 0 shuffles, 135 FMA a lane, about 97 registers
+// cost   14 rows x 1 columns of 1 channel a lane: 96 warp loads, 0 shuffles, 135 FMA a lane, about 97 registers
 //        (direct: 126 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data. A

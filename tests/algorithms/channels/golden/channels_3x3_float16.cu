@@ -6,7 +6,7 @@
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1, groups 16, float16 NHWC
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   a thread makes 2 columns x 14 rows of 2 channels; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   14 rows x 2 columns of 2 channels a lane: 68 warp loads, 0 shuffles, 576 FMA a lane, about 68 registers
 //        (direct: 252 loads)

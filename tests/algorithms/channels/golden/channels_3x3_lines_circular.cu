@@ -8,9 +8,9 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (circular), groups 16, float32 NHWC,
 //        then relu
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   a thread makes 2 columns x 14 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   14 rows x 2 columns of 1 channels a lane: 16 warp loads, 0 shuffles, 288 FMA a lane, about 36 registers
+// cost   14 rows x 2 columns of 1 channel a lane: 16 warp loads, 0 shuffles, 288 FMA a lane, about 36 registers
 //        (direct: 252 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
@@ -37,7 +37,7 @@ constexpr int PIECE = 4;                        // channels of a copy
 constexpr int FILTER_PIECE = 4;                 // weights of a copy
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the image again.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while (i < 0) i += size;
@@ -60,9 +60,9 @@ __device__ __forceinline__ void store_pixel(float* pixel, float sum_0) {
 
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int H, int W,
@@ -107,7 +107,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         #pragma unroll
             for (int i = 0; i < TURN; ++i) {
                 float* to = lines + copy_to + slot + i * LINE;
-                wc_copy_async_or_zero_16(copies_0, to, ahead, ahead_row + i <= last_row);
+                wc_copy_async_zfill_16(copies_0, to, ahead, ahead_row + i <= last_row);
                 ahead += pitch_x;
             }
         } else {
@@ -116,7 +116,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
                 float* to = lines + copy_to + slot + i * LINE;
                 const int h = ahead_h + i;
                 const float* from = ahead + ((unsigned)h < (unsigned)H ? 0 : (at_border(h, H) - h) * row_x);
-                wc_copy_async_or_zero_16(copies_0, to, from, ahead_row + i <= last_row);
+                wc_copy_async_zfill_16(copies_0, to, from, ahead_row + i <= last_row);
                 ahead += pitch_x;
             }
         }
@@ -142,7 +142,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     start();
 
     // one register per weight
-    wc_copy_async_wait_but();
+    wc_copy_async_wait_group();
     __syncthreads();
     const float* filter = filters + channels * (R * S);
     const float w_v0_r0_s0 = filter[0], w_v0_r0_s1 = filter[1], w_v0_r0_s2 = filter[2];
@@ -178,7 +178,7 @@ channels_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         int slot = 0;
 #pragma unroll 1
         while (row <= last_row) {
-            wc_copy_async_wait_but();
+            wc_copy_async_wait_group();
             // every thread's copies of this turn are there
             __syncthreads();
             // the rows of 2 turns on take the place of those of the turn before

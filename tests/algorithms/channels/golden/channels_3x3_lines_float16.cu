@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1, groups 16, float16 NHWC, then bias
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   a thread makes 2 columns x 14 rows of 2 channels; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   14 rows x 2 columns of 2 channels a lane: 16 warp loads, 0 shuffles, 576 FMA a lane, about 54 registers
 //        (direct: 252 loads)
@@ -57,9 +57,9 @@ __device__ __forceinline__ void store_pixel(unsigned short* pixel, float sum_0, 
 
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
@@ -103,7 +103,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     #pragma unroll
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = lines + copy_to + slot + i * LINE;
-            wc_copy_async_or_zero_16(copies_0, to, ahead, ahead_row + i <= last_row);
+            wc_copy_async_zfill_16(copies_0, to, ahead, ahead_row + i <= last_row);
             ahead += pitch_x;
         }
     };
@@ -126,7 +126,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     start();
 
     // one register per weight
-    wc_copy_async_wait_but();
+    wc_copy_async_wait_group();
     __syncthreads();
     const unsigned short* filter = filters + channels * (VECTOR * R * S);
     const float w_v0_r0_s0 = wc_half_to_float(filter[0]), w_v0_r0_s1 = wc_half_to_float(filter[1]),
@@ -186,7 +186,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
         int slot = 0;
 #pragma unroll 1
         while (row <= last_row) {
-            wc_copy_async_wait_but();
+            wc_copy_async_wait_group();
             // every thread's copies of this turn are there
             __syncthreads();
             // the rows of 2 turns on take the place of those of the turn before

@@ -7,9 +7,9 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1 (reflect), groups 16, float32 NHWC,
 //        then bias
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   a thread makes 2 columns x 14 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   14 rows x 2 columns of 1 channels a lane: 68 warp loads, 0 shuffles, 288 FMA a lane, about 49 registers
+// cost   14 rows x 2 columns of 1 channel a lane: 68 warp loads, 0 shuffles, 288 FMA a lane, about 49 registers
 //        (direct: 252 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data. A
@@ -32,7 +32,8 @@ constexpr int FILTER_STRIDE = 9;                // shared memory: from one chann
 constexpr int ROW_STRIDE = 3;                   // and from one filter row to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1

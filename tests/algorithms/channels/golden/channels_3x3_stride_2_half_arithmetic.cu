@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, float16 NHWC, float16
 //        arithmetic, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   a thread makes 1 columns x 14 rows of 4 channels; 8 x 8 x 1 threads a block along channels, columns, rows
 // cost   14 rows x 1 columns of 4 channels a lane: 102 warp loads, 0 shuffles, 270 FMA a lane, about 132 registers
 //        (direct: 126 loads)

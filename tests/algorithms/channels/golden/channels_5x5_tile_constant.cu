@@ -7,10 +7,10 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (constant), groups 16, float32 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (Q a multiple of 2); all
-//        else is in the text
+//        else is a constant of the text
 // plan   a thread makes 2 columns x 2 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   2 rows x 2 columns of 1 channels a lane: 42 warp loads, 0 shuffles, 100 FMA a lane, about 50 registers
-//        (direct: 100 loads)
+// cost   2 rows x 2 columns of 1 channel a lane: 42 warp loads, 0 shuffles, 100 FMA a lane, about 50 registers (direct:
+//        100 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
 // A thread keeps its 2 x 2 outputs in registers while the input rows pass by, each loaded once and one row ahead.

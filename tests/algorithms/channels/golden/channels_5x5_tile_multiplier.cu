@@ -7,10 +7,10 @@
 //
 // layer  x[N, H, W, 16] * w[32, 1, 5, 5] -> y[N, P, Q, 32], stride 1, padding 2, groups 16, bfloat16 NHWC, then bias,
 //        relu
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
 // plan   a thread makes 4 columns x 2 rows of 1 channel; 8 x 8 x 1 threads a block along channels, columns, rows
-// cost   2 rows x 4 columns of 1 channels a lane: 56 warp loads, 0 shuffles, 200 FMA a lane, about 58 registers
-//        (direct: 200 loads)
+// cost   2 rows x 4 columns of 1 channel a lane: 56 warp loads, 0 shuffles, 200 FMA a lane, about 58 registers (direct:
+//        200 loads)
 //
 // Neighbouring lanes have neighbouring channels: loads and stores are unbroken, and no lane needs another's data.
 // A thread keeps its 2 x 4 outputs in registers while the input rows pass by, each loaded once and one row ahead.

@@ -4,7 +4,7 @@
 //     --set tile=32 --set walk=4 --set outputs=4 --set k_tile=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   a block walks over 4 input tiles of 32 x 32, 28 x 28 outputs each; a thread makes 4 of them, 32 x 7 threads;
 //        the filter bank in constant memory
 // cost   a warp's part of 4 input tiles: 19 warp loads, 0 shuffles, 400 FMA a lane, about 40 registers (direct: 400

@@ -4,7 +4,7 @@
 //     --set tile=32 --set walk=2 --set outputs=3 --set k_tile=2
 //
 // layer  x[N, 2, H, W] * w[4, 2, 7, 7] -> y[N, 4, P, Q], stride 1, padding 3, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   a block walks over 2 input tiles of 32 x 32, 26 x 26 outputs each; a thread makes 3 of them of 2 filters, 32 x
 //        9 threads; the filter bank in constant memory
 // cost   a warp's part of 2 input tiles: 15 warp loads, 0 shuffles, 1176 FMA a lane, about 64 registers (direct: 588

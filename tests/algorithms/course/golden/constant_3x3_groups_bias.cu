@@ -5,7 +5,7 @@
 //     --set tile=16
 //
 // layer  x[N, 4, H, W] * w[6, 2, 3, 3] -> y[N, 6, P, Q], stride 1, padding 1, groups 2, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output pixel, 16 x 16 threads a block; the filter bank in constant memory
 // cost   32 outputs: 18 warp loads, 0 shuffles, 18 FMA a lane, about 48 registers (direct: 18 loads)
 //

@@ -5,7 +5,7 @@
 //     --set tile=16 --set k_tile=2
 //
 // layer  x[N, 2, H, W] * w[2, 2, 3, 3] -> y[N, 2, P, Q], stride 2, padding 1, bfloat16
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output of a tile of 16 x 16, 2 filters at a time, its own part of the image in shared memory,
 //        4.1 % of its reads outside; the filter bank in constant memory
 // cost   a warp's part of a tile: 15 warp loads, 0 shuffles, 36 FMA a lane, about 56 registers (direct: 18 loads)

@@ -6,7 +6,7 @@
 //
 // layer  x[N, 8, H, W] * w[48, 4, 3, 3] -> y[N, 48, P, Q], stride 2,1, padding 1, dilation 1,2, groups 2, float32, then
 //        bias, relu
-//        N, H, W (and so P, Q) are arguments (Q at most 714429777); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 714429777); all else is a constant of the text
 // plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring pixels
 //        of a filter
 // cost   32 outputs, without the transform: 72 warp loads, 0 shuffles, 36 FMA a lane, about 32 registers (direct: 72

@@ -4,7 +4,7 @@
 //     --set mapping=document
 //
 // layer  x[N, 3, H, W] * w[8, 3, 5, 5] -> y[N, 8, P, Q], stride 1, padding 0, float16
-//        N, H, W (and so P, Q) are arguments (Q at most 428657864); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 428657864); all else is a constant of the text
 // plan   the im2win tensor, then one thread per output, 32 x 32 a block; neighbouring threads make neighbouring filters
 //        of a pixel
 // cost   32 outputs, without the transform: 150 warp loads, 0 shuffles, 75 FMA a lane, about 32 registers (direct: 150

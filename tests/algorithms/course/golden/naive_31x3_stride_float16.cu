@@ -5,7 +5,7 @@
 //     --set tile=16
 //
 // layer  x[N, 2, H, W] * w[2, 2, 31, 9] -> y[N, 2, P, Q], stride 1,2, padding 0, float16, then relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output pixel, 16 x 16 threads a block; the filter in global memory
 // cost   32 outputs: 558 warp loads, 0 shuffles, 558 FMA a lane, about 48 registers (direct: 558 loads)
 //

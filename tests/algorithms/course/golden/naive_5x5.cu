@@ -4,7 +4,7 @@
 //     --set tile=32
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output pixel, 32 x 32 threads a block; the filter in global memory
 // cost   32 outputs: 25 warp loads, 0 shuffles, 25 FMA a lane, about 48 registers (direct: 25 loads)
 //

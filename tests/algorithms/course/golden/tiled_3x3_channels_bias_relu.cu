@@ -4,7 +4,7 @@
 //     --set tile=16 --set k_tile=4
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per element of an input tile of 16 x 16, which makes 14 x 14 outputs, 4 filters at a time; the
 //        filter bank in constant memory
 // cost   a warp's part of an input tile: 3 warp loads, 0 shuffles, 108 FMA a lane, about 48 registers (direct: 27

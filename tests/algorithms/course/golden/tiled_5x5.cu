@@ -4,7 +4,7 @@
 //     --set tile=32 --set k_tile=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per element of an input tile of 32 x 32, which makes 28 x 28 outputs; the filter bank in constant
 //        memory
 // cost   a warp's part of an input tile: 1 warp loads, 0 shuffles, 25 FMA a lane, about 32 registers (direct: 25 loads)

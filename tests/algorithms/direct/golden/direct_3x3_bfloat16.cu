@@ -5,7 +5,7 @@
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=2 --set min_blocks=4
 //
 // layer  x[N, 2, H, W] * w[2, 2, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1, bfloat16, then relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output column of 2 filters, 64 x 4 threads a block
 // cost   32 outputs of 2 filters: 18 warp loads, 0 shuffles, 36 FMA a lane, about 34 registers (direct: 18 loads)
 //

@@ -6,7 +6,7 @@
 //
 // layer  x[N, 3, H, W] * w[4, 3, 3, 3] -> y[N, 4, P, Q], stride 1, padding 1, float32, then bias, residual,
 //        clamp(0.0,6.0)
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output column of 2 filters, 64 x 4 threads a block
 // cost   32 outputs of 2 filters: 27 warp loads, 0 shuffles, 54 FMA a lane, about 36 registers (direct: 27 loads)
 //

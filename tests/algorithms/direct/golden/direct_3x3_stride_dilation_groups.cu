@@ -5,7 +5,7 @@
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=1 --set min_blocks=4
 //
 // layer  x[N, 4, H, W] * w[6, 2, 3, 3] -> y[N, 6, P, Q], stride 2, padding 1, dilation 1,2, groups 2, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output column of 1 filter, 64 x 4 threads a block
 // cost   32 outputs of 1 filter: 18 warp loads, 0 shuffles, 18 FMA a lane, about 32 registers (direct: 18 loads)
 //

@@ -4,7 +4,7 @@
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=4 --set min_blocks=3
 //
 // layer  x[N, 3, H, W] * w[8, 3, 5, 5] -> y[N, 8, P, Q], stride 1, padding 0, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread per output column of 4 filters, 64 x 4 threads a block
 // cost   32 outputs of 4 filters: 75 warp loads, 0 shuffles, 300 FMA a lane, about 42 registers (direct: 75 loads)
 //

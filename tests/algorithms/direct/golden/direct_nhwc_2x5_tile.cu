@@ -5,7 +5,7 @@
 //     --set block_size_x=6 --set block_size_y=32 --set k_tile=2 --set min_blocks=3
 //
 // layer  x[N, H, W, 8] * w[12, 4, 2, 5] -> y[N, P, Q, 12], stride 1,2, padding 0, groups 2, float32 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 4 output columns of 2 filters, 6 (filters) x 32 (columns) threads a block
 // cost   32 x 4 outputs of 2 filters: 160 warp loads, 0 shuffles, 320 FMA a lane, about 68 registers (direct: 160
 //        loads)

@@ -5,7 +5,7 @@
 //     --set block_size_x=64 --set block_size_y=4 --set k_tile=1 --set min_blocks=3
 //
 // layer  x[N, H, W, 64] * w[64, 1, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, groups 64, float16 NHWC, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 4 output columns of 1 filter, 64 (filters) x 4 (columns) threads a block
 // cost   32 x 4 outputs of 1 filter: 36 warp loads, 0 shuffles, 36 FMA a lane, about 53 registers (direct: 36 loads)
 //

@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 8] * w[8, 1, 3, 3] -> y[N, P, Q, 8], stride 1, padding 1, groups 8, float16 NHWC, then bias,
 //        expr(where(v < 1.0, v * sigmoid(v), max(1.0, min(v, 4.0)) / 3.0) + relu(-v))
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 4 output columns of 1 filter, 8 (filters) x 32 (columns) threads a block
 // cost   32 x 4 outputs of 1 filter: 36 warp loads, 0 shuffles, 36 FMA a lane, about 61 registers (direct: 36 loads)
 //

@@ -6,7 +6,7 @@
 //
 // layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1, groups 3, uint8 NHWC, rows any distance
 //        apart
-//        N, H, W (and so P, Q) and how far rows and images lie apart are arguments; all else is in the text
+//        N, H, W (and so P, Q) and how far rows and images lie apart are arguments; all else is a constant of the text
 // plan   one thread for 4 output columns of 1 filter, 3 (filters) x 64 (columns) threads a block
 // cost   32 x 4 outputs of 1 filter: 36 warp loads, 0 shuffles, 36 FMA a lane, about 53 registers (direct: 36 loads)
 //

@@ -7,19 +7,20 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1, groups 16, float32; its filter
 //        gradient
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   3 x 3 taps in a thread, over 7 x 4 outputs at a time, in 14 chunks; then the chunks' sums are added
 // cost   32 x 7 x 4 outputs: 82 warp loads, 0 shuffles, 252 FMA a lane, about 185 registers (direct: 280 loads)
 //
-// A block sums the taps of one filter over a chunk of the batch. A thread takes tiles of ROWS x COLUMNS outputs: it
-// holds their gradients, loads each row of their windows once, and adds to all taps that meet them.
+// A block sums the taps of one filter over its share of the tiles, every CHUNKS-th of THREADS tiles. A thread takes
+// tiles of ROWS x COLUMNS outputs: it holds their gradients, loads each row of their windows once, and adds to all taps
+// that meet them.
 constexpr int C = 16;                           // input channels
 constexpr int K = 16;                           // filters
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int CHUNKS = 14;                      // shares of the batch, each summed by itself
+constexpr int CHUNKS = 14;                      // shares of the sum, each made by a block of its own
 constexpr int ROWS = 7;                         // rows of a tile of outputs
 constexpr int COLUMNS = 4;                      // columns of a tile of outputs
 constexpr int TAP_ROWS = 3;                     // rows of the filter that a thread sums
@@ -77,7 +78,7 @@ filter_gradient_3x3(const float* __restrict__ x, const float* __restrict__ dy, f
 #pragma unroll
                 for (int r = 0; r < TAP_ROWS; ++r) {
                     const int above = i - r;                       // input rows from the tile's first to the output's
-                    if (above < 0 || 0 != 0 || above >= ROWS) continue;
+                    if (above < 0 || above >= ROWS) continue;
 #pragma unroll
                     for (int s = 0; s < TAP_COLUMNS; ++s)
 #pragma unroll

@@ -5,7 +5,7 @@
 //     --set form=tiles --set chunks=49
 //
 // layer  x[N, 32, H, W] * w[48, 32, 3, 3] -> y[N, 48, P, Q], stride 1, padding 1, float32; its filter gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 64 taps of channels, in 49 chunks of the pixels; then the chunks' sums are added
 // cost   16 pixels of a block: 8 warp loads, 0 shuffles, 256 FMA a lane, about 72 registers (direct: 512 loads)
 //
@@ -19,7 +19,7 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int CHUNKS = 49;                      // shares of the batch, each summed by itself
+constexpr int CHUNKS = 49;                      // shares of the sum, each made by a block of its own
 constexpr int TILE = 64;                        // filters of a block, and its columns: taps of channels
 constexpr int PIXELS = 16;                      // pixels at a time
 constexpr int COLUMN_TILES = 5;                 // blocks for the columns

@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 7, 7] -> y[N, P, Q, 16], stride 1, padding 3 (reflect), groups 16, float32 NHWC; its
 //        filter gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   7 x 7 taps in a thread, over 56 x 4 outputs at a time, in 112 chunks; then the chunks' sums are added
 // cost   32 x 56 x 4 outputs: 844 warp loads, 0 shuffles, 10976 FMA a lane, about 255 registers (direct: 11200 loads)
 //
@@ -19,7 +19,7 @@ constexpr int R = 7;                            // filter rows
 constexpr int S = 7;                            // filter columns
 constexpr int PAD_TOP = 3;                      // rows above the image
 constexpr int PAD_LEFT = 3;                     // columns to the left of the image
-constexpr int CHUNKS = 112;                     // shares of the batch, each summed by itself
+constexpr int CHUNKS = 112;                     // shares of the sum, each made by a block of its own
 constexpr int ROWS = 56;                        // rows of a tile of outputs
 constexpr int COLUMNS = 4;                      // columns of a tile of outputs
 constexpr int TAP_ROWS = 7;                     // rows of the filter that a thread sums
@@ -31,7 +31,8 @@ constexpr int TEAM_FILTERS = 16;                // filters of a team
 constexpr int TEAMS = 8;                        // teams of lanes in a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1

@@ -7,7 +7,7 @@
 //     --set splits=8 --set vector_m=8 --set vector_n=8 --set min_blocks=5
 //
 // layer  x[N, H, W, 64] * w[128, 64, 1, 1] -> y[N, P, Q, 128], stride 1, padding 0, bfloat16 NHWC; its filter gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 64 taps of channels x 32 pixels on the tensor cores, 2 x 2 warps, 3 stages, in 8 shares
 //        of the pixels, whose sums are added then
 // cost   a warp's 32 filters x 32 columns x 32 pixels: 4 warp loads, 0 shuffles, 1024 FMA a lane, about 92 registers
@@ -53,9 +53,9 @@ using element = unsigned short;                 // bfloat16, as bits
 __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a pixel lies in a tile. Cells change places from pixel to pixel, so that the eight pixels of a
 // matrix, which are loaded at once, lie in different banks.
@@ -86,7 +86,7 @@ __device__ __forceinline__ void copy_gradients(element* to, const element* dy, G
         const element* const from = dy + gradients.pixel * K + gradients.filter;
         gradients.pixel += GRADIENT_ROWS;
         element* const place = to + gradient_at(row, column * GRADIENT_VECTOR / 8);
-        wc_copy_async_or_zero_16(true, place, from, inside);
+        wc_copy_async_zfill_16(true, place, from, inside);
     }
 }
 
@@ -110,7 +110,7 @@ __device__ __forceinline__ void copy_windows(element* to, const element* x, Wind
         const element* const from = x + windows.pixel * C + windows.channel;
         windows.pixel += WINDOW_ROWS;
         element* const place = to + window_at(row, column * WINDOW_VECTOR / 8);
-        wc_copy_async_or_zero_16(true, place, from, inside);
+        wc_copy_async_zfill_16(true, place, from, inside);
     }
 }
 
@@ -175,7 +175,7 @@ filter_gradient_mma_1x1(const element* __restrict__ x, const element* __restrict
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (step + STAGES - 1 < steps) {
             copy_gradients(shared + to_fill * STAGE, dy, gradients);

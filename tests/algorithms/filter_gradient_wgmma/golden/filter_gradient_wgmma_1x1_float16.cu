@@ -6,7 +6,7 @@
 //     --set filters=128 --set columns=128 --set pixels=64 --set stages=3 --set splits=8
 //
 // layer  x[N, H, W, 256] * w[128, 256, 1, 1] -> y[N, P, Q, 128], stride 1, padding 0, float16 NHWC; its filter gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 128 taps of channels x 64 pixels by two warp groups, 3 stages, 98352 bytes of shared
 //        memory, in 8 shares of the pixels, whose sums are added then
 // cost   a warp's 2048 sums x 64 pixels: 0 warp loads, 0 shuffles, 4096 FMA a lane, about 232 registers (direct: 4096
@@ -57,19 +57,19 @@ __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsign
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_columns_128(const void* rows, int next) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | (unsigned long long)(next / 16) << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_columns_128(const void* rows, int next) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | (unsigned long long)(next / 16) << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_across(float (&sums)[64], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, adds, 1, 1, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
 // One thread: the copies of this block's stages, one after the other as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
@@ -83,10 +83,10 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         wc_barrier_wait(freed + stage, parity);
         wc_barrier_expect(filled + stage, (FILTER_BOXES + boxes) * BOX_BYTES);
         for (int i = 0; i < FILTER_BOXES; ++i)
-            wc_tensor_load_2(to + i * BOX_BYTES, dy_map, filled + stage, first_filter + i * 64, pixel);
+            wc_tma_load_2(to + i * BOX_BYTES, dy_map, filled + stage, first_filter + i * 64, pixel);
         for (int i = 0; i < boxes; ++i) {
             unsigned char* const window = to + (FILTER_BOXES + i) * BOX_BYTES;
-            wc_tensor_load_2(window, x_map, filled + stage, (first_box + i) * 64, pixel);
+            wc_tma_load_2(window, x_map, filled + stage, (first_box + i) * 64, pixel);
         }
         if (++stage == STAGES) {
             stage = 0;
@@ -106,8 +106,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
         const unsigned long long filters =
-            wc_matrix_columns_128(at + group * (GROUP_FILTERS / 64 * BOX_BYTES), BOX_BYTES);
-        const unsigned long long windows = wc_matrix_columns_128(at + FILTER_BOXES * BOX_BYTES, BOX_BYTES);
+            wc_descriptor_columns_128(at + group * (GROUP_FILTERS / 64 * BOX_BYTES), BOX_BYTES);
+        const unsigned long long windows = wc_descriptor_columns_128(at + FILTER_BOXES * BOX_BYTES, BOX_BYTES);
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; ++depth)
@@ -117,7 +117,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                     windows + depth * DEPTH_CELLS, true);
         wc_wgmma_commit();
         if (step > 0) {
-            wc_wgmma_wait_but_1();
+            wc_wgmma_wait_group_1();
             if (thread == 0) wc_barrier_arrive(freed + before);
         }
         before = stage;
@@ -126,7 +126,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
@@ -145,17 +145,17 @@ filter_gradient_wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &dy_map, first_box, first_filter,
             (int)first_step * PIXELS, steps);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128;
         float sums[MATRICES][SUMS] = {};
         multiply_tile(sums, shared, filled, freed, steps, group, thread);

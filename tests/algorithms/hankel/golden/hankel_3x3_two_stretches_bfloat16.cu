@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, bfloat16 NHWC; its filter
 //        gradient
-//        N, H, W (and so P, Q) are arguments (Q at most 32); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 32); all else is a constant of the text
 // plan   3 x 3 taps of 16 channels in a block; 2 images x 32 columns, 2 rows at a time, 4 buffers, in 14 chunks; then
 //        the chunks' sums are added
 // cost   2 rows x 32 columns x 8 channels, 8 matrix instructions: 21 warp loads, 0 shuffles, 0 FMA a lane, about 104
@@ -26,7 +26,7 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int CHUNKS = 14;                      // shares of the batch, each summed by itself
+constexpr int CHUNKS = 14;                      // shares of the sum, each made by a block of its own
 constexpr int TAP_ROWS = 3;                     // rows of the filter that a block sums
 constexpr int TAP_COLUMNS = 3;                  // columns of the filter that a block sums
 constexpr int OCTETS = 2;                       // of a block
@@ -57,9 +57,9 @@ using index_t = int;                            // element offsets: of tensors b
 __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
 // copies from global to shared memory, past the registers, and tensor cores
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_bfloat16s_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
 extern "C" __global__ void __launch_bounds__(128, 3)
@@ -118,7 +118,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
 #pragma unroll
                 for (int i = 0; i < 3; ++i) {
                     const bool inside = there && images + x_image[i] < N;
-                    wc_copy_async_or_zero_16(threadIdx.x + i * THREADS < COPIES,
+                    wc_copy_async_zfill_16(threadIdx.x + i * THREADS < COPIES,
                         pixels + x_to[i] + (copy_buffer + line) * PITCH,
                         x + (row_from + x_from[i]), inside);
                 }
@@ -130,7 +130,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
 #pragma unroll
                 for (int i = 0; i < 1; ++i) {
                     const bool inside = p < P && images + dy_image[i] < N;
-                    wc_copy_async_or_zero_16(threadIdx.x + i * THREADS < DY_COPIES,
+                    wc_copy_async_zfill_16(threadIdx.x + i * THREADS < DY_COPIES,
                         gradients + dy_to[i] + (copy_row + line) * DY_PITCH,
                         dy + (row_from + dy_from[i]), inside);
                 }
@@ -148,7 +148,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
     for (int i = 0; i < BUFFERS - 1; ++i) copy(start + i, i * ROWS, i);
 #pragma unroll 1
     for (index_t step = start; step < last_step; ++step) {
-        wc_copy_async_wait_but();              // this step's rows are there
+        wc_copy_async_wait_group();              // this step's rows are there
         __syncthreads();
         const int ahead = row + (BUFFERS - 1);
         copy(step + BUFFERS - 1, (buffer == 0 ? BUFFERS * ROWS : buffer) - ROWS, ahead < RING ? ahead : ahead - RING);

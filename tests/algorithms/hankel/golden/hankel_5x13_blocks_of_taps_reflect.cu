@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 24] * w[24, 1, 5, 13] -> y[N, P, Q, 24], stride 1, padding 2,6 (reflect), groups 24, float16 NHWC;
 //        its filter gradient
-//        N, H, W (and so P, Q) are arguments (Q at most 16); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 16); all else is a constant of the text
 // plan   5 x 7 taps of 16 channels in a block; 4 images x 16 columns, 2 rows at a time, 4 buffers, in 2 chunks; then
 //        the chunks' sums are added
 // cost   2 rows x 16 columns x 8 channels, 8 matrix instructions: 19 warp loads, 0 shuffles, 0 FMA a lane, about 104
@@ -24,7 +24,7 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 13;                           // filter columns
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 6;                     // columns to the left of the image
-constexpr int CHUNKS = 2;                       // shares of the batch, each summed by itself
+constexpr int CHUNKS = 2;                       // shares of the sum, each made by a block of its own
 constexpr int TAP_ROWS = 5;                     // rows of the filter that a block sums
 constexpr int TAP_COLUMNS = 7;                  // columns of the filter that a block sums
 constexpr int TAP_TILES = 2;                    // blocks for a row of the filter
@@ -54,7 +54,8 @@ constexpr int DY_COPIES = 128;                  // and of dy
 constexpr int SUMS = TAP_ROWS * TAP_COLUMNS * OCTETS * 8; // of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -66,9 +67,9 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
 // copies from global to shared memory, past the registers, and tensor cores
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_halves_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
 extern "C" __global__ void __launch_bounds__(128, 3)
@@ -127,7 +128,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     const bool inside = there && images + x_image[i] < N;
-                    wc_copy_async_or_zero_16(threadIdx.x + i * THREADS < COPIES,
+                    wc_copy_async_zfill_16(threadIdx.x + i * THREADS < COPIES,
                         pixels + x_to[i] + (copy_buffer + line) * PITCH,
                         x + (row_from + x_from[i]), inside);
                 }
@@ -139,7 +140,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
 #pragma unroll
                 for (int i = 0; i < 1; ++i) {
                     const bool inside = p < P && images + dy_image[i] < N;
-                    wc_copy_async_or_zero_16(threadIdx.x + i * THREADS < DY_COPIES,
+                    wc_copy_async_zfill_16(threadIdx.x + i * THREADS < DY_COPIES,
                         gradients + dy_to[i] + (copy_row + line) * DY_PITCH,
                         dy + (row_from + dy_from[i]), inside);
                 }
@@ -157,7 +158,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
     for (int i = 0; i < BUFFERS - 1; ++i) copy(start + i, i * ROWS, i * FRESH);
 #pragma unroll 1
     for (index_t step = start; step < last_step; ++step) {
-        wc_copy_async_wait_but();              // this step's rows are there
+        wc_copy_async_wait_group();              // this step's rows are there
         __syncthreads();
         const int ahead = row + (BUFFERS - 1) * FRESH;
         copy(step + BUFFERS - 1, (buffer == 0 ? BUFFERS * ROWS : buffer) - ROWS, ahead < RING ? ahead : ahead - RING);

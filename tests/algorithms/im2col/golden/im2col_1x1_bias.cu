@@ -4,7 +4,7 @@
 //     --set batch=whole
 //
 // layer  x[N, 16, H, W] * w[32, 16, 1, 1] -> y[N, 32, P, Q], stride 1, padding 0, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   no lowering, the input is the matrix; one matrix product by cuBLAS (NumPy on the CPU device)
 // cost   warp of the columns: 0 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS

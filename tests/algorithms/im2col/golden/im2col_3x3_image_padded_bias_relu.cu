@@ -4,7 +4,7 @@
 //     --set batch=image
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one image at a time lowered to columns; one matrix product by cuBLAS (NumPy on the CPU device)
 // cost   warp of the columns: 1 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS, and the columns of an image

@@ -5,7 +5,7 @@
 //     --set batch=whole
 //
 // layer  x[N, 4, H, W] * w[8, 2, 5, 17] -> y[N, 8, P, Q], stride 2,1, padding 0, dilation 1,2, groups 2, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   the whole batch lowered to columns; one matrix product by cuBLAS (NumPy on the CPU device)
 // cost   warp of the columns: 1 warp loads, 0 shuffles, 0 FMA a lane, about 40 registers (direct: 1 loads)
 // note   workspace: 32 MiB for cuBLAS, and the columns of the whole batch

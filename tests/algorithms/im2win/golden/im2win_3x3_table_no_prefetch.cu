@@ -6,7 +6,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 0, float32
-//        N, H, W (and so P, Q) are arguments (Q at most 714429779); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 714429779); all else is a constant of the text
 // plan   the input as windows, then tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads
 //        a block, 16896 bytes of shared memory
 // cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 112 registers (direct:
@@ -50,7 +50,7 @@ using offset_t = long long;
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -166,7 +166,7 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -230,7 +230,7 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
         copy_pixel_tile(shared + pixel_place, source);
         filters_from += BLOCK_K * BLOCK_M;
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         multiply_tile(sums, shared + m_thread, shared + pixels_first);
         __syncthreads();

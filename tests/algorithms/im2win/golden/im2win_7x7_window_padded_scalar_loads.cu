@@ -6,7 +6,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float32
-//        N, H, W (and so P, Q) are arguments (Q at most 153092093); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 153092093); all else is a constant of the text
 // plan   the input as windows, then tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads
 //        a block, 26368 bytes of shared memory
 // cost   a warp's 32 filters x 64 pixels: 120 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct:
@@ -54,10 +54,10 @@ using index_t = int;                            // element offsets: of tensors b
 using offset_t = long long;
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -76,7 +76,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
         const offset_t offset = source.offsets[k];
 #pragma unroll
         for (int i = 0; i < PIXELS; ++i)
-            wc_copy_async_or_zero_4(true, to + k * PIXEL_ROW + 4 * i * WARPS, source.windows[i] + offset,
+            wc_copy_async_zfill_4(true, to + k * PIXEL_ROW + 4 * i * WARPS, source.windows[i] + offset,
                 k < source.left);
     }
     source.offsets += BLOCK_K;
@@ -175,7 +175,7 @@ im2win_transform(const float* __restrict__ x, float* __restrict__ windows, int N
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -248,7 +248,7 @@ im2win_7x7(float* __restrict__ windows, float* __restrict__ filter, float* __res
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);

@@ -5,7 +5,7 @@
 //     --set form=document
 //
 // layer  x[N, 8, H, W] * w[8, 8, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   the document's loops, one output a thread
 // cost   32 outputs of a filter: 144 warp loads, 0 shuffles, 72 FMA a lane, about 32 registers (direct: 72 loads)
 //

@@ -5,7 +5,7 @@
 //     --set form=document
 //
 // layer  x[N, 8, H, W] * w[8, 8, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (replicate), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   the document's loops, one output a thread
 // cost   32 outputs of a filter: 144 warp loads, 0 shuffles, 72 FMA a lane, about 32 registers (direct: 72 loads)
 //
@@ -21,7 +21,7 @@ constexpr int PAD_LEFT = 1;                     // columns to the left of the im
 constexpr int THREADS = 256;                    // threads of a block: pixels
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the nearest.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the nearest.
 __device__ __forceinline__ int at_border(int i, int size) {
     return min(max(i, 0), size - 1);
 }

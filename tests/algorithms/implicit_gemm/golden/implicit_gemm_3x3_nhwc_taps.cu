@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, float32 NHWC, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 25600 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct:
@@ -49,10 +49,10 @@ using index_t = int;                            // element offsets: of tensors b
 using offset_t = index_t;                       // from x's first element
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -88,7 +88,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
         for (int k = 0; k < BLOCK_K; k += PRODUCTS_AT_ONCE) {
             const bool inside = !(outside[i] & source.tap);
-            wc_copy_async_or_zero_4(true, to + k * PIXEL_ROW + 4 * i * WINDOW_WARPS, from + k, inside);
+            wc_copy_async_zfill_4(true, to + k * PIXEL_ROW + 4 * i * WINDOW_WARPS, from + k, inside);
         }
     }
     // on to further channels, or to the next tap
@@ -148,7 +148,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -234,7 +234,7 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, const
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);

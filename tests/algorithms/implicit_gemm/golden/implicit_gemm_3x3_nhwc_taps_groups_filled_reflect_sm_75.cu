@@ -7,7 +7,7 @@
 //     --set min_blocks=1
 //
 // layer  x[N, H, W, 60] * w[180, 30, 3, 3] -> y[N, P, Q, 180], stride 1, padding 1 (reflect), groups 2, float32 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 26648 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 216 warp loads, 0 shuffles, 18432 FMA a lane, about 128 registers (direct:
@@ -49,7 +49,8 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from x's first element
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -154,7 +155,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters

@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 64, H, W] * w[128, 64, 3, 3] -> y[N, 128, P, Q], stride 1, padding 1 (reflect), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 24576 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 432 warp loads, 0 shuffles, 36864 FMA a lane, about 128 registers (direct:
@@ -44,7 +44,8 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -56,7 +57,7 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ void wc_copy_async_4(void* to, const void* from) { asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -134,7 +135,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -205,7 +206,7 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);

@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 60, H, W] * w[180, 30, 5, 3] -> y[N, 180, P, Q], stride 2, padding 2,1, groups 2, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 128 threads a block, 24576 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 360 warp loads, 0 shuffles, 30720 FMA a lane, about 128 registers (direct:
@@ -50,10 +50,10 @@ using index_t = int;                            // element offsets: of tensors b
 using offset_t = index_t;                       // from a window's first element
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const bool inside = source.inside && source.channel + source.row + i < C_GROUP;
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.from + i * source.plane, inside);
+        wc_copy_async_zfill_4(true, to + i * PIXEL_ROW, source.from + i * source.plane, inside);
     }
     // on to further channels, or to the next tap
     source.from += BLOCK_K * source.plane;
@@ -143,7 +143,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -218,7 +218,7 @@ implicit_gemm_5x3(const float* __restrict__ x, float* __restrict__ filter, const
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);

@@ -7,7 +7,7 @@
 //     --set micro_kernel=on --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3 (circular), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 64 pixels x 16 products, 8 x 8 outputs a thread, 64 threads a block, 21248 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 200 warp loads, 0 shuffles, 10240 FMA a lane, about 128 registers (direct:
@@ -46,7 +46,7 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using offset_t = index_t;                       // from a window's first element
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the image again.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while (i < 0) i += size;
@@ -56,10 +56,10 @@ __device__ __forceinline__ int at_border(int i, int size) {
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -88,7 +88,7 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const bool inside = i < source.left;
-        wc_copy_async_or_zero_4(true, to + i * PIXEL_ROW, source.planes + offset[i], inside);
+        wc_copy_async_zfill_4(true, to + i * PIXEL_ROW, source.planes + offset[i], inside);
     }
     source.offsets += BLOCK_K;
     source.left -= BLOCK_K;
@@ -139,7 +139,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters
@@ -223,7 +223,7 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
 #pragma unroll 1
     for (int tile = 0; tile < tiles; ++tile) {
         // this tile has arrived, and every thread is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         if (tile + STAGES - 1 < tiles) {
             copy_filter_tile(shared + to_fill, filters_from, four);

@@ -7,7 +7,7 @@
 //     --set micro_kernel=on --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float32, then relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 128 pixels x 8 products, 8 x 8 outputs a thread, 128 threads a block, 13504 bytes of
 //        shared memory
 // cost   a warp's 32 filters x 64 pixels: 171 warp loads, 0 shuffles, 9728 FMA a lane, about 128 registers (direct:
@@ -139,7 +139,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
     constexpr long long TILE = (long long)BLOCK_M * K_TILES * BLOCK_K;      // of all products of a block's filters

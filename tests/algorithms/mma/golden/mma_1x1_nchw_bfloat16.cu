@@ -6,7 +6,7 @@
 //     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, 100, H, W] * w[64, 100, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, bfloat16, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 36864 bytes
 //        of shared memory
 // cost   a warp's 32 pixels x 16 filters: 12 warp loads, 0 shuffles, 2048 FMA a lane, about 68 registers (direct: 1600
@@ -14,7 +14,8 @@
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the pixels of a channel side
-// by side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES tiles in shared memory.
+// by side; filters come as [filter][tap][channel], filled up with zeros. Asynchronous copies fill a ring of STAGES
+// tiles in shared memory.
 constexpr int C = 100;                          // channels of a pixel of x
 constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 100;                    // channels of a group
@@ -51,12 +52,12 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_load_matrices_transposed_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -105,15 +106,14 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const from = x + (windows.image * C + windows.first_channel + channel) * pixels_x
             + windows.place;
         if (pixels_x % 8 == 0) {
-            wc_copy_async_or_zero_16(true, place, channel < C_GROUP && left > 0 ? from : x,
+            wc_copy_async_zfill_16(true, place, channel < C_GROUP && left > 0 ? from : x,
                 channel < C_GROUP && left > 0);
             continue;
         }
         if (pixels_x % 4 == 0) {
             const element* const second = windows.place + 4 < pixels_x ? from + 4 : from + 4 + (C - 1) * pixels_x;
-            wc_copy_async_or_zero_8(true, place, channel < C_GROUP && left > 0 ? from : x,
-                channel < C_GROUP && left > 0);
-            wc_copy_async_or_zero_8(true, place + 4, channel < C_GROUP && left > 4 ? second : x,
+            wc_copy_async_zfill_8(true, place, channel < C_GROUP && left > 0 ? from : x, channel < C_GROUP && left > 0);
+            wc_copy_async_zfill_8(true, place + 4, channel < C_GROUP && left > 4 ? second : x,
                 channel < C_GROUP && left > 4);
             continue;
         }
@@ -205,7 +205,8 @@ __device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t ima
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
+// launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
@@ -247,7 +248,7 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 #pragma unroll 1
     for (int step = 0; step < K_STEPS; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < K_STEPS) {

@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 32] * w[48, 8, 3, 3] -> y[N, P, Q, 48], stride 1, padding 2 (reflect), dilation 2, groups 4,
 //        bfloat16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 pixels x 16 filters x 32 products on the tensor cores, 4 x 1 warps a block, 4 stages, 36864 bytes
 //        of shared memory
 // cost   a warp's 32 pixels x 16 filters: 15 warp loads, 0 shuffles, 1536 FMA a lane, about 72 registers (direct: 1152
@@ -15,7 +15,8 @@
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the channels of a tap side by
-// side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES tiles in shared memory.
+// side; filters come as [filter][tap][channel], filled up with zeros. Asynchronous copies fill a ring of STAGES tiles
+// in shared memory.
 constexpr int C = 32;                           // channels of a pixel of x
 constexpr int K = 48;                           // channels of a pixel of y
 constexpr int GROUPS = 4;                       // groups of both
@@ -52,7 +53,8 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // bfloat16, as bits
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -64,16 +66,16 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
 __device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row >> 1 & 3))) * 8; }
 
-// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last are the last one's.
+// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last pixel are the last pixel's.
 struct Windows {
     int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the first tap's row and column
     index_t from[PIXEL_COPIES];                     // the image's first pixel, in its group's first channel
@@ -106,7 +108,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int h = at_border(windows.top[i] + down, H), w = at_border(windows.left[i] + across, W);
         const element* from = x + windows.from[i] + ((index_t)h * W + w) * C;
         element* const place = to + cell_at(row, column * VECTOR / 8);
-        wc_copy_async_or_zero_16(true, place, from, chunk < CHUNKS);
+        wc_copy_async_zfill_16(true, place, from, chunk < CHUNKS);
     }
 }
 
@@ -149,7 +151,8 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
+// launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
@@ -192,7 +195,7 @@ mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 #pragma unroll 1
     for (int step = 0; step < K_STEPS; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < K_STEPS) {

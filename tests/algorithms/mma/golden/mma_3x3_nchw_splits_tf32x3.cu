@@ -7,7 +7,7 @@
 //
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1 (reflect), float32, tf32x3 products,
 //        then residual
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 pixels x 32 filters x 32 products in two parts of TF32 on the tensor cores, 4 x 1 warps a block, 3
 //        stages, 36864 bytes of shared memory
 // cost   a warp's 16 pixels x 32 filters: 216 warp loads, 0 shuffles, 18432 FMA a lane, about 92 registers (direct:
@@ -15,8 +15,8 @@
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
-// channels of a tap side by side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES
-// tiles in shared memory.
+// channels of a tap side by side; filters come as [filter][tap][channel], filled up with zeros. Asynchronous copies
+// fill a ring of STAGES tiles in shared memory.
 constexpr int C = 128;                          // channels of a pixel of x
 constexpr int K = 65;                           // channels of a pixel of y
 constexpr int C_GROUP = 128;                    // channels of a group
@@ -53,7 +53,8 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -70,13 +71,13 @@ __device__ __forceinline__ float finish(float value, float residual) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
 __device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row & 7))) * 4; }
 
-// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last are the last one's.
+// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last pixel are the last pixel's.
 struct Windows {
     int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the first tap's row and column
     index_t from[PIXEL_COPIES];                     // the image's first pixel, in its group's first channel
@@ -196,7 +197,8 @@ __device__ __forceinline__ float sum_of(const element* x, const element* filter_
     return sum;
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
+// launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int ROW = K_STEPS * TILE_K, ROWS = N_TILES * TILE_N;     // products of a filter, filters of a group
@@ -300,7 +302,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < steps) {

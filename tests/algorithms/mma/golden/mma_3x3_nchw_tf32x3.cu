@@ -7,7 +7,7 @@
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 16 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 1 x 4 warps a block, 3
 //        stages, 30720 bytes of shared memory
 // cost   a warp's 16 pixels x 16 filters: 90 warp loads, 0 shuffles, 4608 FMA a lane, about 75 registers (direct: 4608
@@ -15,8 +15,8 @@
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
-// channels of a tap side by side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES
-// tiles in shared memory.
+// channels of a tap side by side; filters come as [filter][tap][channel], filled up with zeros. Asynchronous copies
+// fill a ring of STAGES tiles in shared memory.
 constexpr int C = 64;                           // channels of a pixel of x
 constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 64;                     // channels of a group
@@ -58,16 +58,16 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
 __device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row & 7))) * 4; }
 
-// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last are the last one's.
+// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last pixel are the last pixel's.
 struct Windows {
     int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the first tap's row and column
     index_t from[PIXEL_COPIES];                     // that tap, in its group's first channel
@@ -101,7 +101,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int h = windows.top[i] + down, w = windows.left[i] + across;
         const element* from = x + windows.from[i] + further;
         element* const place = to + cell_at(row, column * VECTOR / 4);
-        wc_copy_async_or_zero_16(true, place, from, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+        wc_copy_async_zfill_16(true, place, from, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
 
@@ -188,7 +188,8 @@ __device__ __forceinline__ float sum_of(const element* x, const element* filter_
     return sum;
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
+// launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
@@ -290,7 +291,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
 #pragma unroll 1
     for (int step = 0; step < K_STEPS; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < K_STEPS) {

@@ -6,7 +6,7 @@
 //     --set splits=1 --set groups_tile=1 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 4 stages, 32768 bytes
 //        of shared memory
 // cost   a warp's 32 pixels x 32 filters: 90 warp loads, 0 shuffles, 5120 FMA a lane, about 152 registers (direct: 4704
@@ -14,7 +14,8 @@
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x as they lie there, the channels of a tap side by
-// side; filters come in the order of their tiles. Asynchronous copies fill a ring of STAGES tiles in shared memory.
+// side; filters come as [filter][tap][channel], filled up with zeros. Asynchronous copies fill a ring of STAGES tiles
+// in shared memory.
 constexpr int C = 3;                            // channels of a pixel of x
 constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 3;                      // channels of a group
@@ -54,13 +55,13 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
 __device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row >> 1 & 3))) * 8; }
 
-// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last are the last one's.
+// The windows of the pixels that a thread copies, COPY_ROWS apart; those beyond the last pixel are the last pixel's.
 struct Windows {
     int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the first tap's row and column
     index_t from[PIXEL_COPIES];                     // that tap, in its group's first channel
@@ -149,7 +150,8 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The filter in the order of its tiles, filled up with zeros: once for each filter, before the first call.
+// The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
+// launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
@@ -192,7 +194,7 @@ mma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 #pragma unroll 1
     for (int step = 0; step < K_STEPS; ++step) {
         // this tile has arrived, and every warp is done with the one whose memory is filled next
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
         const int next = step + STAGES - 1;
         if (next < K_STEPS) {

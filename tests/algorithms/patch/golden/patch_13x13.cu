@@ -5,7 +5,7 @@
 //     --set store_vector=4 --set min_blocks=3
 //
 // layer  x[N, 16, H, W] * w[16, 1, 13, 13] -> y[N, 16, P, Q], stride 1, padding 6, groups 16, float32
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 40 rows
 //        in shared memory, 4 elements a load
 // cost   tile of 28 rows x 56 columns of 1 plane: 4 warp loads, 0 shuffles, 1352 FMA a lane, about 66 registers

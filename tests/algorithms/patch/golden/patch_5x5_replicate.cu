@@ -6,7 +6,7 @@
 //     --set store_vector=4 --set min_blocks=3
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (replicate), groups 16, float32
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   8 columns of a row per lane, tiles of 28 rows x 56 columns of 1 plane, 7 warps per block; patches of 32 rows
 //        in shared memory, 4 elements a load
 // cost   tile of 28 rows x 56 columns of 1 plane: 3 warp loads, 0 shuffles, 200 FMA a lane, about 58 registers (direct:
@@ -36,7 +36,7 @@ constexpr int VECTOR = 4;                       // elements of a load
 constexpr int THREADS = 224;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the nearest.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the nearest.
 __device__ __forceinline__ int at_border(int i, int size) {
     return min(max(i, 0), size - 1);
 }

@@ -6,7 +6,7 @@
 //     --set store_vector=1 --set min_blocks=3
 //
 // layer  x[N, 1, H, W] * w[2, 1, 5, 7] -> y[N, 2, P, Q], stride 1,2, padding 4,3, dilation 2,1, float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   3 columns of a row per lane, tiles of 28 rows x 15 columns of 1 plane, 5 warps per block; patches of 36 rows
 //        in shared memory, 1 element a load
 // cost   tile of 28 rows x 15 columns of 1 plane: 9 warp loads, 0 shuffles, 105 FMA a lane, about 49 registers (direct:

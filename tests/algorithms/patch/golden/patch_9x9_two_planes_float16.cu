@@ -6,7 +6,7 @@
 //     --set store_vector=2 --set min_blocks=3
 //
 // layer  x[N, 16, H, W] * w[16, 1, 9, 9] -> y[N, 16, P, Q], stride 1, padding 4, groups 16, float16, then bias, relu
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 2); all else is a constant of the text
 // plan   6 columns of a row per lane, tiles of 28 rows x 60 columns of 2 planes, 18 warps per block; patches of 36 rows
 //        in shared memory, 4 elements a load
 // cost   tile of 28 rows x 60 columns of 2 planes: 3 warp loads, 0 shuffles, 486 FMA a lane, about 54 registers

@@ -6,9 +6,9 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 2, 2] -> y[N, P, Q, 16], stride 9, padding 1, groups 16, float32 NHWC; its data
 //        gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 1 x 1 pixels of 1 channel, 16 x 8 x 1 threads a block
-// cost   32 x 1 pixels of 1 channels: 4 warp loads, 0 shuffles, 4 FMA a lane, about 38 registers (direct: 4 loads)
+// cost   32 x 1 pixels of 1 channel: 4 warp loads, 0 shuffles, 4 FMA a lane, about 38 registers (direct: 4 loads)
 //
 // A thread makes a pixel of the input's gradient, from the taps that have an output there.
 constexpr int C = 16;                           // input channels

@@ -7,14 +7,14 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 2, padding 1 (reflect), groups 16, float32; its data
 //        gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 2 x 2 pixels of 1 channel, 32 x 2 x 2 threads a block
-// cost   32 x 4 pixels of 1 channels: 2 warp loads, 0 shuffles, 9 FMA a lane, about 49 registers (direct: 9 loads)
+// cost   32 x 4 pixels of 1 channel: 2 warp loads, 0 shuffles, 9 FMA a lane, about 49 registers (direct: 9 loads)
 //
 // A thread goes down a column of tiles of the input's gradient, and keeps the filter and the rows of dy that a tile
-// meets: the next tile's further row is loaded before the products of this one. A tap has products with the pixels of
-// one phase of the stride. Here the padded image's gradient is made; fold_border() adds what stands in the border to
-// the pixels it shows.
+// meets: the next tile's new row of dy is loaded before the products of this one. Each tap adds to the pixels of one
+// phase of the stride. Here the padded image's gradient is made; fold_border() adds what stands in the border to the
+// pixels it shows.
 constexpr int C = 16;                           // input channels
 constexpr int K = 16;                           // filters
 constexpr int R = 3;                            // filter rows
@@ -28,12 +28,12 @@ constexpr int C_TILES = 16;                     // tiles of channels
 constexpr int BLOCK_X = 32;                     // threads of a block along columns
 constexpr int BLOCK_Y = 2;                      // threads of a block along rows
 constexpr int BLOCK_Z = 2;                      // planes of a block
-constexpr int VECTOR = 1;                       // of them in a word
+constexpr int VECTOR = 1;                       // channels of a word of dy and of the input's gradient
 constexpr int TILES = 14;                       // tiles that a thread makes, one below the other
-constexpr int MET_ROWS = 2;                     // rows of dy that a tile meets,
-constexpr int FIRST_ROW = -1;                   // from this one on,
-constexpr int MET_COLUMNS = 2;                  // and columns
-constexpr int FIRST_COLUMN = -1;                // from this one on
+constexpr int MET_ROWS = 2;                     // rows of dy that a tile meets
+constexpr int FIRST_ROW = -1;                   // the first of them, from the tile's own row
+constexpr int MET_COLUMNS = 2;                  // columns of dy that a tile meets
+constexpr int FIRST_COLUMN = -1;                // the first of them, from the tile's own column
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -114,7 +114,8 @@ phases_3x3(const float* __restrict__ dy, const float* __restrict__ w, float* __r
     }
 }
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1

@@ -5,7 +5,7 @@
 //     --set form=tile --set block_size_x=16 --set block_size_y=2 --set block_size_z=4 --set c_tile=4
 //
 // layer  x[N, 8, H, W] * w[12, 8, 3, 3] -> y[N, 12, P, Q], stride 2, padding 1, float32; its data gradient, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 2 x 2 pixels of 4 channels, 16 x 2 x 4 threads a block
 // cost   32 x 4 pixels of 4 channels: 48 warp loads, 0 shuffles, 432 FMA a lane, about 56 registers (direct: 108 loads)
 //

@@ -7,13 +7,13 @@
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 2, padding 2, groups 16, float16 NHWC; its data
 //        gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one thread for 2 x 2 pixels of 2 channels, 8 x 16 x 1 threads a block
 // cost   32 x 4 pixels of 2 channels: 3 warp loads, 0 shuffles, 50 FMA a lane, about 108 registers (direct: 25 loads)
 //
 // A thread goes down a column of tiles of the input's gradient, and keeps the filter and the rows of dy that a tile
-// meets: the next tile's further row is loaded before the products of this one. A tap has products with the pixels of
-// one phase of the stride.
+// meets: the next tile's new row of dy is loaded before the products of this one. Each tap adds to the pixels of one
+// phase of the stride.
 constexpr int C = 16;                           // input channels
 constexpr int K = 16;                           // filters
 constexpr int R = 5;                            // filter rows
@@ -24,12 +24,12 @@ constexpr int C_TILE = 2;                       // channels a thread works on at
 constexpr int C_TILES = 8;                      // tiles of channels
 constexpr int BLOCK_X = 8;                      // threads of a block along channels
 constexpr int BLOCK_Y = 16;                     // threads of a block along columns
-constexpr int VECTOR = 2;                       // of them in a word
+constexpr int VECTOR = 2;                       // channels of a word of dy and of the input's gradient
 constexpr int TILES = 14;                       // tiles that a thread makes, one below the other
-constexpr int MET_ROWS = 3;                     // rows of dy that a tile meets,
-constexpr int FIRST_ROW = -1;                   // from this one on,
-constexpr int MET_COLUMNS = 3;                  // and columns
-constexpr int FIRST_COLUMN = -1;                // from this one on
+constexpr int MET_ROWS = 3;                     // rows of dy that a tile meets
+constexpr int FIRST_ROW = -1;                   // the first of them, from the tile's own row
+constexpr int MET_COLUMNS = 3;                  // columns of dy that a tile meets
+constexpr int FIRST_COLUMN = -1;                // the first of them, from the tile's own column
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers

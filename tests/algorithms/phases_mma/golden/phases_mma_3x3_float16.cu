@@ -6,7 +6,7 @@
 //     --set min_blocks=5
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 2, padding 1, float16 NHWC; its data gradient
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 pixels of a phase x 64 channels x 32 products on the tensor cores, 2 x 2 warps, 3 stages
 // cost   a warp's 32 pixels x 32 channels x 32 products: 4 warp loads, 0 shuffles, 1024 FMA a lane, about 94 registers
 //        (direct: 1024 loads)
@@ -65,16 +65,16 @@ __device__ const Phase PHASES[4] = {
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
 __device__ __forceinline__ int cell_at(int row, int cell) { return (row * CELLS + (cell ^ (row >> 1 & 3))) * 8; }
 
-// What the pixels that a thread copies meet with the first tap, COPY_ROWS apart; those beyond the last are the last
-// one's.
+// What the pixels that a thread copies meet with the first tap, COPY_ROWS apart; those beyond the last pixel are the
+// last pixel's.
 struct Windows {
     int top[PIXEL_COPIES], left[PIXEL_COPIES];      // the output
     index_t from[PIXEL_COPIES];                     // where it lies, in its group's first filter
@@ -106,7 +106,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* dy, cons
     for (int i = 0; i < PIXEL_COPIES; ++i) {
         const int row = threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
         const int p = windows.top[i] - up, q = windows.left[i] - across;
-        wc_copy_async_or_zero_16(true, to + cell_at(row, column * VECTOR / 8), dy + windows.from[i] + further,
+        wc_copy_async_zfill_16(true, to + cell_at(row, column * VECTOR / 8), dy + windows.from[i] + further,
                                chunk < chunks && (unsigned)p < (unsigned)P && (unsigned)q < (unsigned)Q);
     }
 }
@@ -117,7 +117,7 @@ __device__ __forceinline__ void copy_filters(element* to, const element* filters
 #pragma unroll
     for (int i = 0; i < FILTER_COPIES; ++i) {
         const int row = threadIdx.x / COPY_COLUMNS + i * COPY_ROWS, c = first_channel + row;
-        wc_copy_async_or_zero_16(row < TILE_N, to + cell_at(row, column * VECTOR / 8),
+        wc_copy_async_zfill_16(row < TILE_N, to + cell_at(row, column * VECTOR / 8),
                                filters + ((index_t)(group * C_GROUP + c) * chunks + chunk) * VECTOR,
                                    chunk < chunks && c < C_GROUP);
     }
@@ -243,7 +243,7 @@ phases_mma_3x3(const unsigned short* __restrict__ dy, unsigned short* __restrict
 #pragma unroll 1
         for (int step = 0; step < steps; ++step) {
             // this tile has arrived, and every warp is done with the one whose memory is filled next
-            wc_copy_async_wait_but();
+            wc_copy_async_wait_group();
             __syncthreads();
             const int next = step + STAGES - 1;
             if (next < steps) {

@@ -9,7 +9,7 @@
 // layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant), int16 with int16 filters
 //        (truncated)
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple
-//        of 4; Q a multiple of 2); all else is in the text
+//        of 4; Q a multiple of 2); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
 //        load, 1 step ahead; sums by mad
 // cost   sub-block of 32 rows x 128 columns: 256 warp loads, 0 shuffles, 1536 FMA a lane, about 84 registers (direct:
@@ -127,7 +127,7 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first * STRIDE_H, s = 0;
     const int steps = rows_out;
     const index_t pitch = (index_t)W;
@@ -232,7 +232,7 @@ pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __re
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands;
     const int rows = turns;
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first * STRIDE_H, column_first = strip * (STRIP * STRIDE_W);

@@ -6,7 +6,7 @@
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a
 //        load, 4 steps ahead; sums by float
 // cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 2448 FMA a lane, about 77 registers (direct:
@@ -115,7 +115,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)W;
@@ -217,7 +217,7 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, uns
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;

@@ -7,7 +7,7 @@
 //     --set warp_planes=2 --set min_blocks=3
 //
 // layer  x[N, 1, H, W] * w[4, 1, 3, 3] -> y[N, 4, P, Q], stride 1, padding 1, uint8, then bias
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
 // plan   8 columns per lane for 2 filters, strips of 256 columns, sub-blocks of about 32 rows, 2 x 1 x 2 warps per
 //        block; 8 pixels a load, 2 steps ahead; sums by float
 // cost   sub-block of 32 rows x 256 columns: 102 warp loads, 0 shuffles, 4896 FMA a lane, about 102 registers (direct:
@@ -135,7 +135,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const float w_r2_s0_k1 = __ldg(w + (R * S) + 6), w_r2_s1_k1 = __ldg(w + (R * S) + 7),
         w_r2_s2_k1 = __ldg(w + (R * S) + 8);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)W;
@@ -301,8 +301,7 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    // output row of its class
-    const int first = blockIdx.y * rows;
+    const int first = blockIdx.y * rows;                                                                // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;

@@ -7,7 +7,7 @@
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1 (reflect), groups 3, uint8 NHWC, then bias
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   12 columns per lane, strips of 384 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
 //        load, 4 steps ahead; sums by float
 // cost   sub-block of 32 rows x 384 columns: 170 warp loads, 0 shuffles, 3672 FMA a lane, about 139 registers (direct:
@@ -35,7 +35,8 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -182,7 +183,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
                     w_c2_r2_s1 = __ldg(w + 25),
                 w_c2_r2_s2 = __ldg(w + 26);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)W;
@@ -327,7 +328,7 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;

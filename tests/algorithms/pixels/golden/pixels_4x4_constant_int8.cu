@@ -6,7 +6,7 @@
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 4, 4] -> y[N, 1, P, Q], stride 1, padding 1,2,1,2, int8
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 4 pixels a
 //        load, 1 step ahead; sums by float
 // cost   sub-block of 32 rows x 128 columns: 105 warp loads, 0 shuffles, 2240 FMA a lane, about 46 registers (direct:
@@ -114,7 +114,7 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, sig
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)W;
@@ -208,7 +208,7 @@ pixels_4x4(const signed char* __restrict__ x, const float* __restrict__ w, signe
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;

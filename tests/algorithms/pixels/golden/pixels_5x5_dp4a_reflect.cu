@@ -7,7 +7,7 @@
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (reflect), uint8 with int8 filters
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of about 32 rows, 4 x 1 warps per block; 8 pixels a
 //        load, 2 steps ahead; sums by dp4a
 // cost   sub-block of 32 rows x 256 columns: 108 warp loads, 0 shuffles, 2880 FMA a lane, about 91 registers (direct:
@@ -28,7 +28,8 @@ constexpr int AHEAD = 2;                        // steps that are loaded ahead; 
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -144,7 +145,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const int w_r3_g0 = four_weights(w, 6), w_r3_g1 = four_weights(w, 7);
     const int w_r4_g0 = four_weights(w, 8), w_r4_g1 = four_weights(w, 9);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + SLOTS - 1;
     const index_t pitch = (index_t)W;
@@ -255,7 +256,7 @@ pixels_5x5(const unsigned char* __restrict__ x, const signed char* __restrict__ 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
     const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row of its class
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;

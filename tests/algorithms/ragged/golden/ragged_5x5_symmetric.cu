@@ -39,7 +39,8 @@ constexpr int PLANE_Y_ROW = 8;                  // of its rows in y
 constexpr int PLANE_Y_COLUMN = 9;               // of its columns in y
 constexpr int PLANE_FILTER = 10;                // the number of its filter
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);

@@ -41,7 +41,7 @@ constexpr int PLANE_Y_ROW = 8;                  // of its rows in y
 constexpr int PLANE_Y_COLUMN = 9;               // of its columns in y
 constexpr int PLANE_FILTER = 10;                // the number of its filter
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the image again.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while (i < 0) i += size;

@@ -6,7 +6,7 @@
 //     --set rows_ahead=1 --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, float32, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
 // cost   sub-block of 56 rows x 32 columns, 4 filters, all channels: 348 warp loads, 174 shuffles, 6048 FMA a lane,
 //        about 71 registers (direct: 1512 loads)

@@ -6,7 +6,7 @@
 //     --set rows_ahead=1 --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
 // cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 116 warp loads, 58 shuffles, 504 FMA a lane, about
 //        35 registers (direct: 504 loads)

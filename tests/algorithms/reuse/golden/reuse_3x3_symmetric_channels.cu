@@ -7,7 +7,7 @@
 //     --set rows_ahead=1 --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (symmetric), float32, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 3 = [3]
 // cost   sub-block of 56 rows x 32 columns, 2 filters, all channels: 348 warp loads, 174 shuffles, 3024 FMA a lane,
 //        about 53 registers (direct: 1512 loads)
@@ -29,7 +29,8 @@ constexpr int K_TILES = 4;                      // tiles of filters in a group
 constexpr int CHANNEL_STRIDE = 12;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);

@@ -7,7 +7,7 @@
 //     --set rows_ahead=1 --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (circular), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 5 = [5]
 // cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 120 warp loads, 180 shuffles, 1400 FMA a lane,
 //        about 55 registers (direct: 1400 loads)
@@ -30,7 +30,7 @@ constexpr int K_TILE = 1;                       // filters a warp works on at a 
 constexpr int CHANNEL_STRIDE = 25;              // floats from one channel's weights to the next
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the image again.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while (i < 0) i += size;

@@ -7,7 +7,7 @@
 //     --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (replicate), float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 5 = [1, 1, 1, 1, 1]
 // cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 1400 warp loads, 0 shuffles, 1400 FMA a lane, about
 //        80 registers (direct: 1400 loads)
@@ -24,7 +24,7 @@ constexpr int ROWS = 56;                        // output rows of a sub-block
 constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the nearest.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the nearest.
 __device__ __forceinline__ int at_border(int i, int size) {
     return min(max(i, 0), size - 1);
 }

@@ -6,7 +6,7 @@
 //     --set ring=turning --set rows_ahead=1 --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3, float32
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   one warp per sub-block of 56 rows x 32 columns, 4 warps per block; filter columns 7 = [3, 5]
 // cost   sub-block of 56 rows x 32 columns, 1 filter, all channels: 186 warp loads, 248 shuffles, 2744 FMA a lane,
 //        about 83 registers (direct: 2744 loads)

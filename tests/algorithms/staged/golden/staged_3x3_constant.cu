@@ -7,7 +7,7 @@
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (constant), groups 32, float32
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (H = 7; W = 7; P = 7; Q =
-//        7); all else is in the text
+//        7); all else is a constant of the text
 // plan   groups of 32 planes of 7 x 7 in shared memory (one buffer), a thread makes 2 output rows of one plane, 128
 //        threads a block
 // cost   group of 32 planes: 13 warp loads, 0 shuffles, 126 FMA a lane, about 72 registers (direct: 441 loads)

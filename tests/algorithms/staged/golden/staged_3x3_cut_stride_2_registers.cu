@@ -6,7 +6,7 @@
 //     --set weights=shared --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 5, H, W] * w[10, 1, 3, 3] -> y[N, 10, P, Q], stride 2, padding 1, groups 5, float32
-//        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 4; Q = 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 4; Q = 4); all else is a constant of the text
 // plan   groups of 16 planes of 7 x 7 in shared memory (one buffer), a thread makes 3 output rows of one plane, 32
 //        threads a block
 // cost   group of 16 planes: 4 warp loads, 0 shuffles, 90 FMA a lane, about 72 registers (direct: 72 loads)

@@ -6,7 +6,7 @@
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=quarters
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (circular), groups 32, float32
-//        N, H, W (and so P, Q) are arguments (H = 6; W = 6; P = 6; Q = 6); all else is in the text
+//        N, H, W (and so P, Q) are arguments (H = 6; W = 6; P = 6; Q = 6); all else is a constant of the text
 // plan   planes of 6 x 6 in shared memory (two buffers in turn), eight to a warp, a lane makes a quarter of one plane,
 //        32 threads a block
 // cost   group of 8 planes: 3 warp loads, 0 shuffles, 81 FMA a lane, about 71 registers (direct: 81 loads)

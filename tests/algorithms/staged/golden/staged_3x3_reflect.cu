@@ -6,7 +6,7 @@
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 32, H, W] * w[32, 1, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1 (reflect), groups 32, float32
-//        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 7; Q = 7); all else is in the text
+//        N, H, W (and so P, Q) are arguments (H = 7; W = 7; P = 7; Q = 7); all else is a constant of the text
 // plan   groups of 32 planes of 7 x 7 in shared memory (one buffer), a thread makes 2 output rows of one plane, 128
 //        threads a block
 // cost   group of 32 planes: 13 warp loads, 0 shuffles, 126 FMA a lane, about 72 registers (direct: 441 loads)
@@ -24,7 +24,8 @@ constexpr int THREADS = 128;                    // one for each strip of a group
 constexpr int WEIGHT_STRIDE = 9;                // floats between planes' weights: odd, for the banks
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// Where rows -1 .. 8 stand in a plane, elements from its beginning; outside of it mirrored at the edge's own pixel.
+// Where rows -1 .. 8 stand in a plane, elements from its beginning; outside of it mirrored at the edge, whose pixel is
+// not repeated.
 __constant__ short ROW_AT[] = {
     7, 0, 7, 14, 21, 28, 35, 42, 35, 28,
 };

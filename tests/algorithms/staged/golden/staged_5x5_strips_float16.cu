@@ -6,7 +6,7 @@
 //     --set weights=registers --set vector=8 --set min_blocks=8 --set parts=strips
 //
 // layer  x[N, 32, H, W] * w[32, 1, 5, 5] -> y[N, 32, P, Q], stride 1, padding 2, groups 32, float16, then bias, relu
-//        N, H, W (and so P, Q) are arguments (H = 8; W = 8; P = 8; Q = 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (H = 8; W = 8; P = 8; Q = 8); all else is a constant of the text
 // plan   groups of 32 planes of 8 x 8 in shared memory (two buffers in turn), a thread makes 2 output rows of one
 //        plane, 128 threads a block
 // cost   group of 32 planes: 8 warp loads, 0 shuffles, 340 FMA a lane, about 72 registers (direct: 1600 loads)

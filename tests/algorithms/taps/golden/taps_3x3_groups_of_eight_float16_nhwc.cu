@@ -6,7 +6,7 @@
 //     --set warps=4 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=4
 //
 // layer  x[N, H, W, 256] * w[256, 8, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 14 x 16 outputs x 8 filters of 8 groups, two taps an instruction, 4 warps a block, 47248 bytes of
 //        shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 2560 FMA a lane, about
@@ -24,11 +24,11 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 14;                      // tile of a block: output rows,
-constexpr int TILE_Q = 16;                      // output columns,
-constexpr int GROUPS_TILE = 8;                  // groups,
-constexpr int BLOCKS = 1;                       // which has so many times eight
-constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int GROUPS_TILE = 8;                  // groups of it
+constexpr int BLOCKS = 1;                       // times eight filters of such a tile
+constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
@@ -70,10 +70,10 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -93,7 +93,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
         const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
         const int h = top + row, w = left + column;
-        wc_copy_async_or_zero_16(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
+        wc_copy_async_zfill_16(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
             (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -164,7 +164,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

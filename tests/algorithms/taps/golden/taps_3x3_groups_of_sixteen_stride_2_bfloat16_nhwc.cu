@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, a tap an instruction, 2 warps a block, 48512 bytes of shared
 //        memory
 // cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 72 warp loads, 16 shuffles, 4608 FMA a lane, about
@@ -28,11 +28,11 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 8;                       // output columns,
-constexpr int GROUPS_TILE = 2;                  // groups,
-constexpr int BLOCKS = 2;                       // which has so many times eight
-constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int GROUPS_TILE = 2;                  // groups of it
+constexpr int BLOCKS = 2;                       // times eight filters of such a tile
+constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CELLS = 2;                        // cells of a group's pixel
 constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 9;                       // instructions: all taps of all cells
@@ -81,10 +81,10 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -104,7 +104,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
         const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
         const int h = top + row, w = left + column;
-        wc_copy_async_or_zero_16(true, plane + (row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES) * CELL,
+        wc_copy_async_zfill_16(true, plane + (row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES) * CELL,
             image + ((index_t)h * W + w) * C, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -175,7 +175,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
             H, W);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

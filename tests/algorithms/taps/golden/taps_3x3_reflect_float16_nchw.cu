@@ -6,7 +6,7 @@
 //     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=20
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 584 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 12 warp loads, 8 shuffles, 768 FMA a lane, about 89
 //        registers (direct: 288 loads)
@@ -22,10 +22,10 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
-constexpr int TILE_P = 2;                       // tile of a block: output rows,
-constexpr int TILE_Q = 16;                      // output columns,
-constexpr int BLOCKS = 1;                       // which has so many times eight
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 2;                       // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int BLOCKS = 1;                       // times eight filters of such a tile
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
@@ -49,7 +49,8 @@ using index_t = int;                            // element offsets: of tensors b
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -76,7 +77,7 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // A piece of a pixel, PIECE channels, by its number: columns side by side, as in x.
 struct Piece { int group, channel, row, column; };
@@ -198,7 +199,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

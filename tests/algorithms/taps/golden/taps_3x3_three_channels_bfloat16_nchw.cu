@@ -6,7 +6,7 @@
 //     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=16
 //
 // layer  x[N, 3, H, W] * w[32, 3, 3, 3] -> y[N, 32, P, Q], stride 2, padding 1, bfloat16, then bias
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q a multiple of 8); all else is a constant of the text
 // plan   tiles of 2 x 16 outputs x 32 filters, four taps an instruction, 1 warps a block, 1320 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 32 filters of 1 group: 12 warp loads, 16 shuffles, 1536 FMA a lane, about
 //        123 registers (direct: 864 loads)
@@ -24,10 +24,10 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 2;                       // tile of a block: output rows,
-constexpr int TILE_Q = 16;                      // output columns,
-constexpr int BLOCKS = 4;                       // which has so many times eight
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 2;                       // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int BLOCKS = 4;                       // times eight filters of such a tile
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
@@ -77,7 +77,7 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // A piece of a pixel, PIECE channels, by its number: columns side by side, as in x.
 struct Piece { int group, channel, row, column; };
@@ -195,7 +195,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

@@ -6,8 +6,8 @@
 //     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=6
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
-//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is
-//        in the text
+//        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is a
+//        constant of the text
 // plan   tiles of 8 x 8 outputs x 48 filters, four taps an instruction, 2 warps a block, 11912 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 48 filters of 1 group: 70 warp loads, 32 shuffles, 7168 FMA a lane, about
 //        147 registers (direct: 6400 loads)
@@ -23,10 +23,10 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
-constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 8;                       // output columns,
-constexpr int BLOCKS = 6;                       // which has so many times eight
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int BLOCKS = 6;                       // times eight filters of such a tile
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 7;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
@@ -68,7 +68,7 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -190,7 +190,7 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W, BORDER);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

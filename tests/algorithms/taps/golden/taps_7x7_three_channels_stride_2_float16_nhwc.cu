@@ -6,7 +6,7 @@
 //     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=6
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 8 x 8 outputs x 64 filters, four taps an instruction, 2 warps a block, 30152 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 64 filters of 1 group: 156 warp loads, 32 shuffles, 13312 FMA a lane, about
 //        157 registers (direct: 9408 loads)
@@ -24,10 +24,10 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 8;                       // tile of a block: output rows,
-constexpr int TILE_Q = 8;                       // output columns,
-constexpr int BLOCKS = 8;                       // which has so many times eight
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory,
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int BLOCKS = 8;                       // times eight filters of such a tile
+constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 13;                      // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
@@ -78,7 +78,7 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -192,7 +192,7 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

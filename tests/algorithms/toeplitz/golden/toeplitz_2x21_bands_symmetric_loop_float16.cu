@@ -7,7 +7,7 @@
 //     --set weights=shared --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 2, 21] -> y[N, 1, P, Q], stride 1, padding 0,1,10,10 (symmetric), float16
-//        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
 // plan   2 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of
 //        128 rows, 16 at a time; filter in shared, 2 elements a copy
 // cost   16 rows x 16 columns, 10 matrix instructions: 12 warp loads, 0 shuffles, 0 FMA a lane, about 68 registers
@@ -49,7 +49,8 @@ constexpr int LEFT = 10;                        // columns left of the image tha
 constexpr int OUTSIDE = 20;                     // columns outside of it that windows reach, in all
 constexpr int PAD_BOTTOM = 1;                   // rows below the image that windows reach
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);
@@ -60,9 +61,9 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // copies from global to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
@@ -120,7 +121,7 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
                     const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
                     const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows)
                         && (unsigned)(h + row) < (unsigned)H;
-                    wc_copy_async_or_zero_4(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
+                    wc_copy_async_zfill_4(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
                         active);
                 }
                 // rows outside the image are those that the border has there
@@ -132,7 +133,7 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
                     const bool reached = h + row < H + PAD_BOTTOM;
                     const unsigned short* from_row = from
                         + (index_t)((reached ? at_border(h + row, H) : 0) - h - first_copy) * W;
-                    wc_copy_async_or_zero_4(column_inside_0, copy_to + place * PITCH, from_row, reached);
+                    wc_copy_async_zfill_4(column_inside_0, copy_to + place * PITCH, from_row, reached);
                 }
                 from += rows * (index_t)W;
                 h += rows;
@@ -171,7 +172,7 @@ toeplitz_2x21(const unsigned short* __restrict__ x, const unsigned short* __rest
             for (int band = 0; band < bands; ++band) {
                 // this band's rows are there, and all have used the last one's; the next band's are on their way while
                 // it is computed
-                wc_copy_async_wait_but();
+                wc_copy_async_wait_group();
                 __syncwarp();
                 if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();

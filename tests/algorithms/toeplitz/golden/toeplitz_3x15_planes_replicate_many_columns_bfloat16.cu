@@ -8,7 +8,7 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 15] -> y[N, 16, P, Q], stride 1, padding 1,7 (replicate), groups 16, bfloat16
 //        N, H, W (and so P, Q) are arguments (H at most 28; W a multiple of 4 and at most 28; Q a multiple of 2); all
-//        else is in the text
+//        else is a constant of the text
 // plan   4 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 2 teams a block; planes of up to
 //        28 x 28 whole, 8 images in turn; filter in registers, 4 elements a copy
 // cost   16 rows x 32 columns, 24 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 81 registers
@@ -54,7 +54,7 @@ constexpr int OUTSIDE = 14;                     // columns outside of it that wi
 constexpr int PAD_BOTTOM = 1;                   // rows below the image that windows reach
 constexpr unsigned NOWHERE = 0xffffu;           // no place outside, in place of one and of where it is copied from
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the nearest.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the nearest.
 __device__ __forceinline__ int at_border(int i, int size) {
     return min(max(i, 0), size - 1);
 }
@@ -63,9 +63,9 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // copies from global to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
@@ -112,12 +112,12 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
             for (int i = member; i < H * CHUNKS; i += TEAM) {
                 const int row = i / CHUNKS, column = i % CHUNKS * VECTOR;
                 if (column < W) {
-                    wc_copy_async_or_zero_8(true, to + (PAD_TOP + row) * PITCH + MARGIN + column,
+                    wc_copy_async_zfill_8(true, to + (PAD_TOP + row) * PITCH + MARGIN + column,
                         x_plane + (row * W + column), true);
                 }
             }
             // rows outside the image are those that the border has there
-            wc_copy_async_or_zero_8(row_outside_0 != NOWHERE, to + (row_outside_0 & 0xffffu),
+            wc_copy_async_zfill_8(row_outside_0 != NOWHERE, to + (row_outside_0 & 0xffffu),
                 x_plane + (row_outside_0 >> 16), true);
         };
         __syncthreads();                                                   // all have used what was there before
@@ -149,7 +149,7 @@ toeplitz_3x15(const unsigned short* __restrict__ x, const unsigned short* __rest
 #pragma unroll 1
         for (int n = n_first; n < n_end; ++n) {
             // this plane is there, and all have used the one before it
-            wc_copy_async_wait_but();
+            wc_copy_async_wait_group();
             __syncwarp();
             if (n + BUFFERS - 1 < n_end) copy(n + BUFFERS - 1, free);
             wc_copy_async_commit();

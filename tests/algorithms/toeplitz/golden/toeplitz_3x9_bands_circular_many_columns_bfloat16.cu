@@ -7,7 +7,7 @@
 //     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 9] -> y[N, 1, P, Q], stride 1, padding 1,4 (circular), bfloat16
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 8); all else is a constant of the text
 // plan   3 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of
 //        128 rows, 16 at a time; filter in registers, 4 elements a copy
 // cost   16 rows x 24 columns, 18 matrix instructions: 5 warp loads, 8 shuffles, 0 FMA a lane, about 73 registers
@@ -52,7 +52,7 @@ constexpr int PAD_BOTTOM = 1;                   // rows below the image that win
 // rows of which the threads of a team have one element outside each on its way
 constexpr int HELD_ROWS = 4;
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the image again.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the image again.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while (i < 0) i += size;
@@ -65,9 +65,9 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // copies from global to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
@@ -144,7 +144,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                     const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
                     const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows)
                         && (unsigned)(h + row) < (unsigned)H;
-                    wc_copy_async_or_zero_8(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
+                    wc_copy_async_zfill_8(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
                         active);
                 }
                 // rows outside the image are those that the border has there
@@ -156,7 +156,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                     const bool reached = h + row < H + PAD_BOTTOM;
                     const unsigned short* from_row = from
                         + (index_t)((reached ? at_border(h + row, H) : 0) - h - first_copy) * W;
-                    wc_copy_async_or_zero_8(column_inside_0, copy_to + place * PITCH, from_row, reached);
+                    wc_copy_async_zfill_8(column_inside_0, copy_to + place * PITCH, from_row, reached);
                 }
                 from += rows * (index_t)W;
                 h += rows;
@@ -222,7 +222,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
             for (int band = 0; band < bands; ++band) {
                 // this band's rows are there, and all have used the last one's; the next band's are on their way while
                 // it is computed
-                wc_copy_async_wait_but();
+                wc_copy_async_wait_group();
                 __syncwarp();
                 if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();

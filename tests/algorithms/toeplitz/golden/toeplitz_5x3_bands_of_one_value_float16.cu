@@ -8,7 +8,7 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 3] -> y[N, 1, P, Q], stride 1, padding 2,1 (constant), float16, then relu
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple
-//        of 8; Q a multiple of 8); all else is in the text
+//        of 8; Q a multiple of 8); all else is a constant of the text
 // plan   3 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 1 teams a block; sub-blocks of
 //        128 rows, 16 at a time; filter in registers, 8 elements a copy
 // cost   16 rows x 24 columns, 27 matrix instructions: 3 warp loads, 8 shuffles, 0 FMA a lane, about 79 registers
@@ -58,9 +58,9 @@ __device__ __forceinline__ float finish(float value) {
 }
 
 // copies from global to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
@@ -137,7 +137,7 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
                     const int row = first_copy + i, place = slot + row < RING ? slot + row : slot + row - RING;
                     const bool copies = copier && (i + ROWS_AT_ONCE <= rows || row < rows)
                         && (unsigned)(h + row) < (unsigned)H;
-                    wc_copy_async_or_zero_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
+                    wc_copy_async_zfill_16(copies && column_inside_0, copy_to + place * PITCH, from + i * (index_t)W,
                         active);
                 }
                 // rows outside the image
@@ -186,7 +186,7 @@ toeplitz_5x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             for (int band = 0; band < bands; ++band) {
                 // this band's rows are there, and all have used the last one's; the next band's are on their way while
                 // it is computed
-                wc_copy_async_wait_but();
+                wc_copy_async_wait_group();
                 __syncwarp();
                 if (band + AHEAD < bands) copy(BAND);
                 wc_copy_async_commit();

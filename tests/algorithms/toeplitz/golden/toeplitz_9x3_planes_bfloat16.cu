@@ -8,7 +8,7 @@
 //
 // layer  x[N, 6, H, W] * w[6, 1, 9, 3] -> y[N, 6, P, Q], stride 1, padding 4,1, groups 6, bfloat16, then relu
 //        N, H, W (and so P, Q) are arguments (H at most 14; W a multiple of 2 and at most 14; P a multiple of 2; Q a
-//        multiple of 2); all else is in the text
+//        multiple of 2); all else is a constant of the text
 // plan   2 tiles of 16 x 8 outputs a warp, 1 warps a team (1 side by side, 1 stacked), 4 teams a block; planes of up to
 //        14 x 14 whole, 8 images in turn; filter in shared, 2 elements a copy
 // cost   16 rows x 16 columns, 30 matrix instructions: 4 warp loads, 0 shuffles, 0 FMA a lane, about 64 registers
@@ -61,9 +61,9 @@ __device__ __forceinline__ float finish(float value) {
 }
 
 // copies from global to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
@@ -103,7 +103,7 @@ toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             for (int i = member; i < H * CHUNKS; i += TEAM) {
                 const int row = i / CHUNKS, column = i % CHUNKS * VECTOR;
                 if (active && column < W) {
-                    wc_copy_async_or_zero_4(true, to + (PAD_TOP + row) * PITCH + MARGIN + column,
+                    wc_copy_async_zfill_4(true, to + (PAD_TOP + row) * PITCH + MARGIN + column,
                         x_plane + (row * W + column), true);
                 }
             }
@@ -129,7 +129,7 @@ toeplitz_9x3(const unsigned short* __restrict__ x, const unsigned short* __restr
 #pragma unroll 1
         for (int n = n_first; n < n_end; ++n) {
             // this plane is there, and all have used the one before it
-            wc_copy_async_wait_but();
+            wc_copy_async_wait_group();
             __syncwarp();
             if (n + BUFFERS - 1 < n_end) copy(n + BUFFERS - 1, free);
             wc_copy_async_commit();

@@ -6,7 +6,7 @@
 //     --set sub_block_rows=28 --set images=2 --set weights=shared --set matrix=dense --set min_blocks=4
 //
 // layer  x[N, H, W, 24] * w[24, 1, 3, 7] -> y[N, P, Q, 24], stride 1, padding 1,3, groups 24, bfloat16 NHWC, then relu
-//        N, H, W (and so P, Q) are arguments (Q at most 16); all else is in the text
+//        N, H, W (and so P, Q) are arguments (Q at most 16); all else is a constant of the text
 // plan   2 channels a warp, 16 a block; 2 images x 16 columns, sub-blocks of 28 rows, 4 at a time, 3 buffers; 4 images
 //        in turn; filters in shared, dense
 // cost   2 rows x 32 columns x 2 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 49
@@ -60,9 +60,9 @@ __device__ __forceinline__ float finish(float value) {
 }
 
 // copies from global to shared memory, past the registers, and tensor cores
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_bfloat16s_pair(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned low_half, unsigned b0, unsigned b1) { asm("{ .reg .b32 low_0, high_0, low_1, high_1; and.b32 low_0, %4, %6; lop3.b32 high_0, %4, %6, 0, 0x30; and.b32 low_1, %5, %6; lop3.b32 high_1, %5, %6, 0, 0x30; mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, {low_0, high_0, low_1, high_1}, { %7, %8}, { %9, %10, %11, %12}; }" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(low_half), "r"(b0), "r"(b1), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w)); }
 
 extern "C" __global__ void __launch_bounds__(256, 4)
@@ -141,9 +141,9 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
         index_t store_to = ((index_t)store_n * P + p_first + store_row) * Q * CHANNELS;
         auto copy = [&](uint4* to) __attribute__((always_inline)) {
             if (copy_n < N) {
-                wc_copy_async_or_zero_16(true, to + copy_0_to, x + (copy_from + copy_0_from),
+                wc_copy_async_zfill_16(true, to + copy_0_to, x + (copy_from + copy_0_from),
                                          (unsigned)(copy_h + copy_0_row) < (unsigned)H && copy_n + copy_0_image < N);
-                wc_copy_async_or_zero_16(copy_1 < COPIES, to + copy_1_to, x + (copy_from + copy_1_from),
+                wc_copy_async_zfill_16(copy_1 < COPIES, to + copy_1_to, x + (copy_from + copy_1_from),
                                          (unsigned)(copy_h + copy_1_row) < (unsigned)H && copy_n + copy_1_image < N);
                 copy_h += ROWS;
                 copy_from += (index_t)ROWS * W * CHANNELS;
@@ -182,7 +182,7 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
 #pragma unroll 1
             for (int turn = 0; turn < turns; ++turn) {
                 // this turn's pixels are there, and so are the last one's outputs
-                wc_copy_async_wait_but();
+                wc_copy_async_wait_group();
                 __syncthreads();
                 copy(free);
                 if (!first) store(outputs + (out == outputs ? OUT_BUFFER : 0));

@@ -6,7 +6,7 @@
 //     --set sub_block_rows=28 --set images=2 --set weights=registers --set matrix=sparse --set min_blocks=6
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (reflect), groups 16, float16 NHWC
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   4 channels a warp, 16 a block; 28 columns, sub-blocks of 28 rows, 2 at a time, 3 buffers; 2 images in turn;
 //        filters in registers, sparse
 // cost   2 rows x 32 columns x 4 channels, 6 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 80
@@ -48,7 +48,8 @@ constexpr int FILTER_WORDS = 77;                // words of a channel's filter
 constexpr int OUTSIDE = -(1 << 30);             // a row outside any image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -60,9 +61,9 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // copies from global to shared memory, past the registers, and tensor cores
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_halves_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
 extern "C" __global__ void __launch_bounds__(128, 6)
@@ -152,7 +153,7 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
                         if (copy_0_line == line) move_0 = move;
                     }
                 }
-                wc_copy_async_or_zero_16(true, to + copy_0_to, x + (copy_from + copy_0_from + move_0), true);
+                wc_copy_async_zfill_16(true, to + copy_0_to, x + (copy_from + copy_0_from + move_0), true);
                 copy_h += ROWS;
                 copy_from += (index_t)ROWS * W * CHANNELS;
                 if (--copies_left == 0) {                                  // to the next image
@@ -191,7 +192,7 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
 #pragma unroll 1
             for (int turn = 0; turn < turns; ++turn) {
                 // this turn's pixels are there, and so are the last one's outputs
-                wc_copy_async_wait_but();
+                wc_copy_async_wait_group();
                 __syncthreads();
                 copy(free);
                 if (!first) store(outputs + (out == outputs ? OUT_BUFFER : 0));

@@ -5,7 +5,7 @@
 //     --set form=loops --set block_size_x=256 --set block_size_y=1
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 17, 17, 17] -> y[N, 1, Z, P, Q], stride 1, padding 8 (replicate), float32
-//        N, D, H, W (and so Z, P, Q) are arguments; all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
 // plan   a thread for each output, every tap loaded, 256 threads a block
 // cost   32 outputs: 4913 warp loads, 0 shuffles, 4913 FMA a lane, about 40 registers (direct: 4913 loads)
 //
@@ -21,7 +21,7 @@ constexpr int PAD_LEFT = 8;                     // columns to the left of it
 constexpr int THREADS = 256;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: the nearest.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: the nearest.
 __device__ __forceinline__ int at_border(int i, int size) {
     return min(max(i, 0), size - 1);
 }

@@ -6,7 +6,7 @@
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 2, padding 1 (reflect), groups 32, float32;
 //        its data gradient
-//        N, D, H, W (and so Z, P, Q) are arguments; all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
 // plan   a thread for each element of the input's gradient, its taps one after the other, 256 threads a block
 // cost   32 elements: 27 warp loads, 0 shuffles, 27 FMA a lane, about 48 registers (direct: 27 loads)
 //
@@ -30,7 +30,8 @@ constexpr int SHOWN_W = 2;                      // columns to its left and right
 constexpr int THREADS = 256;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1

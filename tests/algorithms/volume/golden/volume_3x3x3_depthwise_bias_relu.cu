@@ -7,7 +7,7 @@
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float32, then
 //        bias, relu
-//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
 // plan   blocks of 16 x 16 threads walk down the planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 53968
 //        bytes of shared memory a block
 // cost   32 x 16 outputs of a plane: 27 warp loads, 0 shuffles, 432 FMA a lane, about 112 registers (direct: 432 loads)
@@ -45,9 +45,9 @@ constexpr int PATCH = 6;                        // columns that a thread's outpu
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Copies to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // What happens to an output value before it is stored: bias, then relu.
 __device__ __forceinline__ float finish(float value, float bias) {
@@ -103,7 +103,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll
                         for (int m = 0; m < COLUMN_COPIES; ++m) {
                             const bool inside = row_inside && place[m] >= 0;
-                            wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                            wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
                                 from + place[m], inside);
                         }
                     }
@@ -118,7 +118,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll 1
                     for (int c = 0; c < C; ++c, ++item) {
                         const int next = item + STAGES - 1;
-                        wc_copy_async_wait_but();
+                        wc_copy_async_wait_group();
                         __syncthreads();
                         if (next < items) {
                             const int d = plane_0 + next;
@@ -132,7 +132,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll
                                 for (int m = 0; m < COLUMN_COPIES; ++m) {
                                     const bool inside = row_inside && place[m] >= 0;
-                                    wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                                    wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
                                         from + place[m], inside);
                                 }
                             }

@@ -7,8 +7,8 @@
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (constant), dilation 1,2,2, uint8
 //        with int8 filters, then residual
-//        N, D, H, W (and so Z, P, Q) and BORDER (what stands outside of the image) are arguments; all else is in the
-//        text
+//        N, D, H, W (and so Z, P, Q) and BORDER (what stands outside of the image) are arguments; all else is a
+//        constant of the text
 // plan   blocks of 32 x 4 threads walk down the planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 21232
 //        bytes of shared memory a block
 // cost   32 x 16 outputs of a plane: 25 warp loads, 0 shuffles, 432 FMA a lane, about 151 registers (direct: 432 loads)

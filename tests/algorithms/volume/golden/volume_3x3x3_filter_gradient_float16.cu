@@ -6,7 +6,7 @@
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float16; its
 //        filter gradient
-//        N, D, H, W (and so Z, P, Q) are arguments; all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
 // plan   3 x 3 x 3 taps of a filter's channel in a thread, the outputs in 33 chunks; then the chunks' sums are added
 // cost   32 outputs: 28 warp loads, 0 shuffles, 27 FMA a lane, about 102 registers (direct: 54 loads)
 //

@@ -6,7 +6,7 @@
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC,
 //        then relu
-//        N, D, H, W (and so Z, P, Q) are arguments; all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
 // plan   a thread for each output, every tap loaded, 256 threads a block
 // cost   32 outputs: 27 warp loads, 0 shuffles, 27 FMA a lane, about 40 registers (direct: 27 loads)
 //

@@ -6,7 +6,7 @@
 //     --set chunks=4 --set stages=3 --set vector=4
 //
 // layer  x[N, 3, D, H, W] * w[16, 3, 3, 3, 3] -> y[N, 16, Z, P, Q], stride 2, padding 1, float32, then bias
-//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
 // plan   blocks of 8 x 16 threads walk down the planes, each with 2 x 4 outputs of 4 filters in 2 output planes; 54336
 //        bytes of shared memory a block
 // cost   32 x 32 outputs of a plane: 153 warp loads, 0 shuffles, 2592 FMA a lane, about 149 registers (direct: 2592
@@ -48,9 +48,9 @@ constexpr int PATCH = 9;                        // columns that a thread's outpu
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Copies to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_or_zero_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // What happens to an output value before it is stored: bias.
 __device__ __forceinline__ float finish(float value, float bias) {
@@ -106,7 +106,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll
                         for (int m = 0; m < COLUMN_COPIES; ++m) {
                             const bool inside = row_inside && place[m] >= 0;
-                            wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                            wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
                                 from + place[m], inside);
                         }
                     }
@@ -121,7 +121,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll 1
                     for (int c = 0; c < C; ++c, ++item) {
                         const int next = item + STAGES - 1;
-                        wc_copy_async_wait_but();
+                        wc_copy_async_wait_group();
                         __syncthreads();
                         if (next < items) {
                             const int d = plane_0 + next / C;
@@ -135,7 +135,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
 #pragma unroll
                                 for (int m = 0; m < COLUMN_COPIES; ++m) {
                                     const bool inside = row_inside && place[m] >= 0;
-                                    wc_copy_async_or_zero_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
+                                    wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
                                         from + place[m], inside);
                                 }
                             }

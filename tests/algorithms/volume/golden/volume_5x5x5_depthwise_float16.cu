@@ -6,7 +6,7 @@
 //     --set chunks=1 --set stages=2 --set vector=4
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 5, 5, 5] -> y[N, 32, Z, P, Q], stride 1, padding 2, groups 32, float16, then bias
-//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is in the text
+//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
 // plan   blocks of 8 x 16 threads walk down the planes, each with 2 x 4 outputs of 1 filter in 5 output planes; 10880
 //        bytes of shared memory a block
 // cost   32 x 8 outputs of a plane: 18 warp loads, 0 shuffles, 1000 FMA a lane, about 120 registers (direct: 1000

@@ -6,7 +6,7 @@
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, float32 NHWC, fp16x3 products, then
 //        residual
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 192 pixels, factors in two parts of float16, by two warp groups and two copying threads,
 //        6 splitting warps, 4 stages, 134416 bytes of shared memory
 // cost   a warp's 1536 outputs: 0 warp loads, 0 shuffles, 36864 FMA a lane, about 200 registers (direct: 12288 loads)
@@ -78,16 +78,16 @@ __device__ __forceinline__ float finish(float value, float residual) {
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
-__device__ __forceinline__ void wc_tensor_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves(float (&sums)[48], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -103,7 +103,7 @@ __device__ __forceinline__ void fetch_filters(unsigned char* ring, unsigned long
         for (int step = 0; step < STEPS; ++step) {
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, FILTER_BYTES);
-            wc_tensor_load_3(ring + stage * FILTER_BYTES, filter_map, filled + stage, 0, first_filter, step);
+            wc_tma_load_3(ring + stage * FILTER_BYTES, filter_map, filled + stage, 0, first_filter, step);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -122,7 +122,7 @@ __device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long l
         for (int step = 0; step < STEPS; ++step) {
             wc_barrier_wait(freed_boxes + box, parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tensor_load_2(ring + box * PIXEL_BYTES, x_map, filled_boxes + box, step * SLICE, first_pixel);
+            wc_tma_load_2(ring + box * PIXEL_BYTES, x_map, filled_boxes + box, step * SLICE, first_pixel);
             if (++box == BOXES) {
                 box = 0;
                 parity ^= 1;
@@ -223,7 +223,7 @@ __device__ __forceinline__ void split_box(const unsigned char* from, unsigned ch
         }
         if (!one) of_rows[pixel] = restoring(exponent);
     }
-    wc_fence_shared();
+    wc_fence_proxy_async();
     __syncwarp();
 }
 
@@ -315,8 +315,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         const float scale = common[at.box];
         const int row = group * GROUP_PIXELS;       // of the group's first pixel
         wc_barrier_wait(filled + at.stage, at.parity);
-        multiply_step(sums, wc_matrix_rows_128(shared + FILTERS + at.stage * FILTER_BYTES),
-            wc_matrix_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
+        multiply_step(sums, wc_descriptor_rows_128(shared + FILTERS + at.stage * FILTER_BYTES),
+            wc_descriptor_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
             scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
         __syncwarp();       // all lanes have read scales
         if (lane == 0) wc_barrier_arrive(freed_boxes + at.box);
@@ -426,12 +426,12 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
         // those that copy and split, which need fewer registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
         if (threadIdx.x == 32) fetch_boxes(shared, filled_boxes, freed_boxes, &x_map, tiles);
         if (threadIdx.x >= 64)
@@ -439,7 +439,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

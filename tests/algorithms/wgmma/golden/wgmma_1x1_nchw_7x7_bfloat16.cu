@@ -5,7 +5,7 @@
 //     --set form=images --set filters=64 --set pixels=256 --set stages=3
 //
 // layer  x[N, 160, H, W] * w[960, 160, 1, 1] -> y[N, 960, P, Q], stride 1, padding 0, bfloat16, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 256 pixels at most, of whole images, by two warp groups and a copying thread, 3 stages,
 //        155704 bytes of shared memory
 // cost   a warp's 2048 outputs: 0 warp loads, 0 shuffles, 12288 FMA a lane, about 232 registers (direct: 10240 loads)
@@ -28,27 +28,27 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int TILE_FILTERS = 64;                // filters of a tile
 constexpr int FILTER_TILES = 15;                // tiles across all filters
 constexpr int GROUP_PIXELS = 128;               // pixels from one group's to the next one's
-constexpr int MATRICES = 1;                     // of 64 filters: a group's
-constexpr int SUMS = 64;                        // of a thread: of such a matrix
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 64;                        // sums that a thread has of such a matrix
 constexpr int SLICE = 64;                       // channels of a step
 constexpr int SLICES = 3;                       // of a tap
 constexpr int STEPS = 3;                        // of the reduction: slices of all taps
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
-constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int TILE_PIXELS = 256;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 3;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
 constexpr int LEAST_IMAGE = 8;                  // pixels of an image of which a tile has several, or one
-constexpr int PIXEL_BYTES = 32768;              // of a stage: pixels come first
-constexpr int BUFFERS = 122880;                 // where they lie in shared memory,
-constexpr int BARRIERS = 155648;                // and the barriers,
+constexpr int PIXEL_BYTES = 32768;              // from one buffer of pixels to the next
+constexpr int BUFFERS = 122880;                 // where buffers of outputs begin in shared memory
+constexpr int BARRIERS = 155648;                // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
-constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // bfloat16, as bits
 
@@ -70,26 +70,26 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[64], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, %64, %65, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
-__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_bulk_store(void* to, const void* from, int bytes) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
@@ -104,8 +104,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
             unsigned char* const to = ring + stage * STAGE_BYTES;
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tensor_load_2(to, x_map, filled + stage, channel, first_pixel);
-            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            wc_tma_load_2(to, x_map, filled + stage, channel, first_pixel);
+            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -124,8 +124,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
     for (int step = 0; step < steps; ++step) {
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
-        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES);
-        const unsigned long long pixels = wc_matrix_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
+        const unsigned long long filters = wc_descriptor_rows_128(at + PIXEL_BYTES);
+        const unsigned long long pixels = wc_descriptor_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; ++depth)
@@ -135,7 +135,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                     pixels + depth * DEPTH_CELLS, step > 0 || depth > 0);
         wc_wgmma_commit();
         if (step > 0) {
-            wc_wgmma_wait_but_1();
+            wc_wgmma_wait_group_1();
             if (thread == 0) wc_barrier_arrive(freed + before);
         }
         before = stage;
@@ -144,7 +144,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
@@ -267,16 +267,16 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, tile_pixels);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;
@@ -305,7 +305,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
                     const int from_k = first_filter + m * 64, filters = 64;
-                    if (threadIdx.x == 128) wc_tensor_stores_read_all();
+                    if (threadIdx.x == 128) wc_tma_stores_read_all();
                     wc_sync_threads(3, 256);
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
@@ -330,13 +330,13 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                             }
                         }
                     }
-                    wc_fence_shared();
+                    wc_fence_proxy_async();
                     wc_sync_threads(3, 256);
                     if (threadIdx.x == 128) {
                         for (int image = 0; image < images; ++image)
                             wc_bulk_store(y + ((index_t)(first_image + image) * K + from_k) * image_pixels,
                                 buffer + image * (64 * image_pixels), filters * image_pixels * 2);
-                        wc_tensor_stores_commit();
+                        wc_tma_stores_commit();
                     }
                 }
                 continue;
@@ -385,6 +385,6 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 }
             }
         }
-        if (threadIdx.x == 128) wc_tensor_stores_done();
+        if (threadIdx.x == 128) wc_tma_stores_done();
     }
 }

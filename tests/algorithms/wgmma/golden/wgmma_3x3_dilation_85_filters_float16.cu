@@ -6,7 +6,7 @@
 //
 // layer  x[N, H, W, 72] * w[85, 72, 3, 3] -> y[N, P, Q, 85], stride 1, padding 2, dilation 2, float16 NHWC, then bias,
 //        residual
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 64 pixels by two warp groups and a copying thread, 4 stages, 65600 bytes of shared
 //        memory
 // cost   a warp's 512 outputs: 0 warp loads, 0 shuffles, 18432 FMA a lane, about 232 registers (direct: 10368 loads)
@@ -34,23 +34,23 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int TILE_FILTERS = 64;                // filters of a tile
 constexpr int FILTER_TILES = 2;                 // tiles across all filters
 constexpr int GROUP_PIXELS = 32;                // pixels from one group's to the next one's
-constexpr int MATRICES = 1;                     // of 64 filters: a group's
-constexpr int SUMS = 16;                        // of a thread: of such a matrix
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 16;                        // sums that a thread has of such a matrix
 constexpr int SLICE = 64;                       // channels of a step
 constexpr int SLICES = 2;                       // of a tap
 constexpr int STEPS = 18;                       // of the reduction: slices of all taps
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
-constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 16384;              // of shared memory
-constexpr int PIXEL_BYTES = 8192;               // of a stage: pixels come first
-constexpr int BARRIERS = 65536;                 // and the barriers,
+constexpr int PIXEL_BYTES = 8192;               // from one buffer of pixels to the next
+constexpr int BARRIERS = 65536;                 // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
-constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
 
@@ -72,20 +72,20 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves(float (&sums)[16], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %18, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, %16, %17, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
 // The output of a column of a group's products, or -1 behind the last.
 __device__ __forceinline__ int output_of(int column, int first_pixel, int pixels) {
@@ -106,9 +106,9 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
             unsigned char* const to = ring + stage * STAGE_BYTES;
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tensor_load_im2col(to, x_map, filled + stage, channel, left, top, image,
+            wc_tma_load_im2col(to, x_map, filled + stage, channel, left, top, image,
                                   (unsigned short)(tap % S * DILATION_W), (unsigned short)(tap / S * DILATION_H));
-            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -127,8 +127,8 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
     for (int step = 0; step < steps; ++step) {
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
-        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES);
-        const unsigned long long pixels = wc_matrix_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
+        const unsigned long long filters = wc_descriptor_rows_128(at + PIXEL_BYTES);
+        const unsigned long long pixels = wc_descriptor_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; ++depth)
@@ -138,7 +138,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                     step > 0 || depth > 0);
         wc_wgmma_commit();
         if (step > 0) {
-            wc_wgmma_wait_but_1();
+            wc_wgmma_wait_group_1();
             if (thread == 0) wc_barrier_arrive(freed + before);
         }
         before = stage;
@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
@@ -174,16 +174,16 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, P, Q);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;

@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, float32 NHWC, fp16x3 products, then
 //        bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 4 x 28 outputs from one box of 6 x 30 pixels for all taps, 3 boxes, factors in two
 //        parts of float16, by two warp groups and two copying threads, 6 splitting warps, 4 stages, 138632 bytes of
 //        shared memory
@@ -89,17 +89,17 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
-__device__ __forceinline__ void wc_tensor_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_tma_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves(float (&sums)[60], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %62, 0; wgmma.mma_async.sync.aligned.m64n120k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59}, %60, %61, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -115,7 +115,7 @@ __device__ __forceinline__ void fetch_filters(unsigned char* ring, unsigned long
         for (int step = 0; step < STEPS; ++step) {
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, FILTER_BYTES);
-            wc_tensor_load_3(ring + stage * FILTER_BYTES, filter_map, filled + stage, 0, first_filter, step);
+            wc_tma_load_3(ring + stage * FILTER_BYTES, filter_map, filled + stage, 0, first_filter, step);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long l
         for (int slice = 0; slice < SLICES; ++slice) {
             wc_barrier_wait(freed_boxes + box, parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tensor_load_4(ring + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, left, top, image);
+            wc_tma_load_4(ring + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, left, top, image);
             if (++box == BOXES) {
                 box = 0;
                 parity ^= 1;
@@ -245,7 +245,7 @@ __device__ __forceinline__ void split_box(const unsigned char* from, unsigned ch
         }
         if (!one) of_rows[pixel] = restoring(exponent);
     }
-    wc_fence_shared();
+    wc_fence_proxy_async();
     __syncwarp();
 }
 
@@ -339,8 +339,9 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             const int row = tap / S * BOX_COLUMNS + tap % S;                            // of the group's first pixel
             wc_barrier_wait(filled + at.stage, at.parity);
             multiply_step(sums,
-                wc_matrix_rows_128(shared + FILTERS + at.stage * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES)),
-                wc_matrix_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
+                wc_descriptor_rows_128(shared + FILTERS + at.stage * FILTER_BYTES
+                + group * (GROUP_FILTERS * ROW_BYTES)),
+                wc_descriptor_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
                 scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
         }
         __syncwarp();       // all lanes have read scales
@@ -455,18 +456,18 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     // pixels behind a box, which products read for columns that are dropped: zeros, so that these are finite
     for (int i = threadIdx.x; i < BOXES * SPARE_PIXELS * 8; i += THREADS)
         *(uint4*)(shared + i / (SPARE_PIXELS * 8) * PIXEL_BYTES + BOX_BYTES + i % (SPARE_PIXELS * 8) * 16) =
             make_uint4(0u, 0u, 0u, 0u);
     for (int i = threadIdx.x; i < BOXES * SCALES_EACH; i += THREADS) scales[i] = 0.0f;
-    wc_fence_shared();
+    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
         // those that copy and split, which need fewer registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
         if (threadIdx.x == 32) fetch_boxes(shared, filled_boxes, freed_boxes, &x_map, tiles, tiles_down, tiles_across);
         if (threadIdx.x >= 64)
@@ -474,7 +475,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -7,7 +7,7 @@
 //
 // layer  x[N, H, W, 64] * w[64, 64, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float16 NHWC, then bias, residual,
 //        relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 7 x 56 outputs from one box of 9 x 58 pixels for all taps, 2 boxes by two warp groups
 //        and a copying thread, 4 stages, 224360 bytes of shared memory
 // cost   a warp's 3328 outputs: 0 warp loads, 0 shuffles, 59904 FMA a lane, about 232 registers (direct: 59904 loads)
@@ -37,14 +37,14 @@ constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int GROUP_PIXELS = 208;               // pixels from one group's to the next one's
-constexpr int MATRICES = 1;                     // of 64 filters: a group's
-constexpr int SUMS = 104;                       // of a thread: of such a matrix
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 104;                       // sums that a thread has of such a matrix
 constexpr int SLICE = 64;                       // channels of a step
 constexpr int SLICES = 1;                       // of a tap
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
-constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int ROWS = 7;                         // output rows of a tile
 constexpr int COLUMNS = 56;                     // output columns of a tile
 constexpr int BOX_COLUMNS = 58;                 // pixels of a row of the box that serves all taps
@@ -53,18 +53,18 @@ constexpr int BOXES = 2;                        // of the ring of boxes, each a 
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
 constexpr int SPARE_ROWS = 16;                  // of a buffer, from one group's to the next one's
 constexpr int TAPS = 9;                         // of a filter
-constexpr int PIXEL_BYTES = 68608;              // of a stage: pixels come first
-constexpr int FILTER_BYTES = 8192;              // of a stage of filters
+constexpr int PIXEL_BYTES = 68608;              // from one buffer of pixels to the next
+constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
 constexpr int STORE_PIXELS = 208;               // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORED_BYTES = 50176;             // of such a buffer that are copied
 constexpr int BUFFERS_EACH = 1;                 // buffers of a group
 constexpr int FIRST_LOADS = 1;                  // parts of the residual under way before the products
-constexpr int BUFFERS = 169984;                 // where they lie in shared memory,
-constexpr int BARRIERS = 224256;                // and the barriers,
-constexpr int ARRIVED = 224352;                 // and those of the residual
+constexpr int BUFFERS = 169984;                 // where buffers of outputs begin in shared memory
+constexpr int BARRIERS = 224256;                // where the barriers begin
+constexpr int ARRIVED = 224352;                 // where those of the residual begin
 constexpr int THREADS = 384;                    // threads of a block
-constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
 
 // A descriptor, as the driver encodes it.
@@ -88,28 +88,28 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
-__device__ __forceinline__ void wc_tensor_store_4(const TensorMap* map, const void* from, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, { %2, %3, %4, %5}], [%1];" :: "l"(map), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+__device__ __forceinline__ void wc_tma_store_4(const TensorMap* map, const void* from, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, { %2, %3, %4, %5}], [%1];" :: "l"(map), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves(float (&sums)[104], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %106, 0; wgmma.mma_async.sync.aligned.m64n208k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103}, %104, %105, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]), "+f"(sums[80]), "+f"(sums[81]), "+f"(sums[82]), "+f"(sums[83]), "+f"(sums[84]), "+f"(sums[85]), "+f"(sums[86]), "+f"(sums[87]), "+f"(sums[88]), "+f"(sums[89]), "+f"(sums[90]), "+f"(sums[91]), "+f"(sums[92]), "+f"(sums[93]), "+f"(sums[94]), "+f"(sums[95]), "+f"(sums[96]), "+f"(sums[97]), "+f"(sums[98]), "+f"(sums[99]), "+f"(sums[100]), "+f"(sums[101]), "+f"(sums[102]), "+f"(sums[103]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 __device__ __forceinline__ void wc_load_matrices_transposed_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); }
-__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
 // them.
@@ -125,7 +125,7 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         for (int slice = 0; slice < SLICES; ++slice) {
             wc_barrier_wait(freed_boxes + box, box_parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tensor_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
+            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
                 first_p - PAD_TOP, image);
             if (++box == BOXES) {
                 box = 0;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
             for (int tap = 0; tap < TAPS; ++tap) {
                 wc_barrier_wait(freed + stage, parity);
                 wc_barrier_expect(filled + stage, FILTER_BYTES);
-                wc_tensor_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
+                wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
                     slice * SLICE, tap, first_filter);
                 if (++stage == STAGES) {
                     stage = 0;
@@ -163,9 +163,9 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
 #pragma unroll 1
         for (int tap = 0; tap < TAPS; ++tap) {
             wc_barrier_wait(filled + at.stage, at.parity);
-            const unsigned long long filters = wc_matrix_rows_128(
+            const unsigned long long filters = wc_descriptor_rows_128(
                 shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES);
-            const unsigned long long pixels = wc_matrix_rows_128(
+            const unsigned long long pixels = wc_descriptor_rows_128(
                 shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
@@ -176,7 +176,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                         pixels + depth * DEPTH_CELLS, slice > 0 || tap > 0 || depth > 0);
             wc_wgmma_commit();
             if (before >= 0) {
-                wc_wgmma_wait_but_1();
+                wc_wgmma_wait_group_1();
                 if (thread == 0) wc_barrier_arrive(freed + before);
             }
             if (box_before >= 0) {
@@ -195,7 +195,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             at.box_parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     if (thread == 0) {
         wc_barrier_arrive(freed + before);
         wc_barrier_arrive(freed_boxes + box_before);
@@ -240,17 +240,17 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         for (int buffer = 0; buffer < 1; ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED) + buffer, 1);
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled_boxes, freed_boxes, filled, freed, &x_map, &filter_map, tiles,
             tiles_down, tiles_across);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
         unsigned char* const buffers = shared + BUFFERS;
@@ -273,11 +273,11 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 }
             }
             if (threadIdx.x == 128) {
-                wc_tensor_stores_read_all();
+                wc_tma_stores_read_all();
 #pragma unroll
                 for (int next = 0; next < FIRST_LOADS; ++next) {
                     wc_barrier_expect(arrived, STORED_BYTES);
-                    wc_tensor_load_4(buffers, &residual_map, arrived, next * 64, first_q, first_p, image);
+                    wc_tma_load_4(buffers, &residual_map, arrived, next * 64, first_q, first_p, image);
                 }
             }
             float sums[MATRICES][SUMS];
@@ -312,21 +312,21 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                             wc_half_low_to_float(others[3])),
                             finish(sums[m][sum + 7], biases[m][1], wc_half_high_to_float(others[3]))));
                     }
-                    wc_fence_shared();
+                    wc_fence_proxy_async();
                     wc_sync_threads(3, 256);
                     if (threadIdx.x == 128) {
-                        wc_tensor_store_4(&y_map, rows, m * 64, first_q, first_p, image);
-                        wc_tensor_stores_commit();
+                        wc_tma_store_4(&y_map, rows, m * 64, first_q, first_p, image);
+                        wc_tma_stores_commit();
                         const int next = m + part + BUFFERS_EACH;
                         if (next < MATRICES) {
-                            wc_tensor_stores_read_all();
+                            wc_tma_stores_read_all();
                             wc_barrier_expect(arrived, STORED_BYTES);
-                            wc_tensor_load_4(rows, &residual_map, arrived, next * 64, first_q, first_p, image);
+                            wc_tma_load_4(rows, &residual_map, arrived, next * 64, first_q, first_p, image);
                         }
                     }
                 }
             }
         }
-        if (threadIdx.x == 128) wc_tensor_stores_done();
+        if (threadIdx.x == 128) wc_tma_stores_done();
     }
 }

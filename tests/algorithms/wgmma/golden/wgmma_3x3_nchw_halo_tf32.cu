@@ -6,7 +6,7 @@
 //     --set order=pixels
 //
 // layer  x[N, 66, H, W] * w[66, 66, 3, 3] -> y[N, 66, P, Q], stride 1, padding 1, float32, tf32 products, then bias
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 64 filters x 8 x 28 outputs from one box of 10 x 30 pixels for all taps, 2 boxes, factors rounded to
 //        TF32, by two warp groups and a copying thread, 4 stages, 110688 bytes of shared memory
 // cost   a warp's 1920 outputs: 0 warp loads, 0 shuffles, 51840 FMA a lane, about 232 registers (direct: 35640 loads)
@@ -33,14 +33,14 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int TILE_FILTERS = 64;                // filters of a tile
 constexpr int FILTER_TILES = 2;                 // tiles across all filters
 constexpr int GROUP_PIXELS = 120;               // pixels from one group's to the next one's
-constexpr int MATRICES = 1;                     // of 64 filters: a group's
-constexpr int SUMS = 60;                        // of a thread: of such a matrix
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 60;                        // sums that a thread has of such a matrix
 constexpr int SLICE = 32;                       // channels of a step
 constexpr int SLICES = 3;                       // of a tap
 constexpr int DEPTHS = 4;                       // of 8 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
-constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 8 products, along a row
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 8 products along a row, in units of 16 bytes
 constexpr int ROWS = 8;                         // output rows of a tile
 constexpr int COLUMNS = 28;                     // output columns of a tile
 constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box that serves all taps
@@ -48,14 +48,14 @@ constexpr int BOX_BYTES = 38400;                // of the box, as they are copie
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
 constexpr int TAPS = 9;                         // of a filter
-constexpr int PIXEL_BYTES = 38912;              // of a stage: pixels come first
-constexpr int FILTER_BYTES = 8192;              // of a stage of filters
-constexpr int BARRIERS = 110592;                // and the barriers,
+constexpr int PIXEL_BYTES = 38912;              // from one buffer of pixels to the next
+constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
+constexpr int BARRIERS = 110592;                // where the barriers begin
 constexpr int C_PIXEL = 68;                     // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
-constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
@@ -72,20 +72,20 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_tf32s(float (&sums)[60], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %62, 0; wgmma.mma_async.sync.aligned.m64n120k8.f32.tf32.tf32 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59}, %60, %61, adds, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // The output of a column of a tile's products, or -1: for those between the columns of the tile, below it, beside the
@@ -109,7 +109,7 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         for (int slice = 0; slice < SLICES; ++slice) {
             wc_barrier_wait(freed_boxes + box, box_parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tensor_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
+            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
                 first_p - PAD_TOP, image);
             if (++box == BOXES) {
                 box = 0;
@@ -118,7 +118,7 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
             for (int tap = 0; tap < TAPS; ++tap) {
                 wc_barrier_wait(freed + stage, parity);
                 wc_barrier_expect(filled + stage, FILTER_BYTES);
-                wc_tensor_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
+                wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
                     slice * SLICE, tap, first_filter);
                 if (++stage == STAGES) {
                     stage = 0;
@@ -147,9 +147,9 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
 #pragma unroll 1
         for (int tap = 0; tap < TAPS; ++tap) {
             wc_barrier_wait(filled + at.stage, at.parity);
-            const unsigned long long filters = wc_matrix_rows_128(
+            const unsigned long long filters = wc_descriptor_rows_128(
                 shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES);
-            const unsigned long long pixels = wc_matrix_rows_128(
+            const unsigned long long pixels = wc_descriptor_rows_128(
                 shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
@@ -160,7 +160,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                         pixels + depth * DEPTH_CELLS, slice > 0 || tap > 0 || depth > 0);
             wc_wgmma_commit();
             if (before >= 0) {
-                wc_wgmma_wait_but_1();
+                wc_wgmma_wait_group_1();
                 if (thread == 0) wc_barrier_arrive(freed + before);
             }
             if (box_before >= 0) {
@@ -179,7 +179,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             at.box_parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     if (thread == 0) {
         wc_barrier_arrive(freed + before);
         wc_barrier_arrive(freed_boxes + box_before);
@@ -280,17 +280,17 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled_boxes, freed_boxes, filled, freed, &x_map, &filter_map, tiles,
             tiles_down, tiles_across);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {

@@ -5,7 +5,7 @@
 //     --set form=im2col --set filters=128 --set pixels=96 --set stages=5 --set buffer=96 --set splits=1
 //
 // layer  x[N, H, W, 128] * w[136, 128, 3, 3] -> y[N, P, Q, 136], stride 2, padding 1, float16 NHWC, then bias, relu
-//        N, H, W (and so P, Q) are arguments; all else is in the text
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 128 filters x 96 pixels by two warp groups and a copying thread, 5 stages, 168032 bytes of shared
 //        memory
 // cost   a warp's 1536 outputs: 0 warp loads, 0 shuffles, 55296 FMA a lane, about 232 registers (direct: 55296 loads)
@@ -36,27 +36,27 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int TILE_FILTERS = 128;               // filters of a tile
 constexpr int FILTER_TILES = 2;                 // tiles across all filters
 constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
-constexpr int MATRICES = 1;                     // of 64 filters: a group's
-constexpr int SUMS = 48;                        // of a thread: of such a matrix
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 48;                        // sums that a thread has of such a matrix
 constexpr int SLICE = 64;                       // channels of a step
 constexpr int SLICES = 2;                       // of a tap
 constexpr int STEPS = 18;                       // of the reduction: slices of all taps
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
-constexpr int MATRIX_ROWS = 512;                // 16 bytes each: from one matrix of filters to the next
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: 16 products, along a row
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 5;
 constexpr int STAGE_BYTES = 28672;              // of shared memory
-constexpr int PIXEL_BYTES = 12288;              // of a stage: pixels come first
+constexpr int PIXEL_BYTES = 12288;              // from one buffer of pixels to the next
 constexpr int STORE_PIXELS = 96;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 12288;              // of a buffer of them
-constexpr int BUFFERS = 143360;                 // where they lie in shared memory,
-constexpr int BARRIERS = 167936;                // and the barriers,
+constexpr int BUFFERS = 143360;                 // where buffers of outputs begin in shared memory
+constexpr int BARRIERS = 167936;                // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
-constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
 
 // A descriptor, as the driver encodes it.
@@ -77,27 +77,27 @@ __device__ __forceinline__ float finish(float value, float bias) {
 
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
-__device__ __forceinline__ void wc_barriers_ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_registers_fewer() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_registers_more() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tensor_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
-__device__ __forceinline__ void wc_tensor_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
-__device__ __forceinline__ void wc_tensor_store_2(const TensorMap* map, const void* from, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, { %2, %3}], [%1];" :: "l"(map), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(c0), "r"(c1) : "memory"); }
-__device__ __forceinline__ unsigned long long wc_matrix_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_store_2(const TensorMap* map, const void* from, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, { %2, %3}], [%1];" :: "l"(map), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(c0), "r"(c1) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves(float (&sums)[48], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_all() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_wgmma_wait_but_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_0() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
-__device__ __forceinline__ void wc_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_tensor_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+__device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
@@ -113,9 +113,9 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
             unsigned char* const to = ring + stage * STAGE_BYTES;
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tensor_load_im2col(to, x_map, filled + stage, channel, left, top, image,
+            wc_tma_load_im2col(to, x_map, filled + stage, channel, left, top, image,
                                   (unsigned short)(tap % S), (unsigned short)(tap / S));
-            wc_tensor_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -134,8 +134,9 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
     for (int step = 0; step < steps; ++step) {
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
-        const unsigned long long filters = wc_matrix_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
-        const unsigned long long pixels = wc_matrix_rows_128(at);
+        const unsigned long long filters =
+            wc_descriptor_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+        const unsigned long long pixels = wc_descriptor_rows_128(at);
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; ++depth)
@@ -145,7 +146,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                     step > 0 || depth > 0);
         wc_wgmma_commit();
         if (step > 0) {
-            wc_wgmma_wait_but_1();
+            wc_wgmma_wait_group_1();
             if (thread == 0) wc_barrier_arrive(freed + before);
         }
         before = stage;
@@ -154,7 +155,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             parity ^= 1;
         }
     }
-    wc_wgmma_wait_all();
+    wc_wgmma_wait_group_0();
     if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
@@ -180,16 +181,16 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, P, Q);
     } else {
         // the groups that multiply
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;
@@ -215,7 +216,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
                 for (int part = 0; part < PARTS; ++part) {
                     unsigned char* const rows = buffers;
-                    if (thread == 0) wc_tensor_stores_read_all();
+                    if (thread == 0) wc_tma_stores_read_all();
                     wc_sync_threads(1 + group, 128);
 #pragma unroll
                     for (int i = 0; i < STORE_PIXELS / 16; ++i) {
@@ -233,15 +234,15 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                             wc_floats_to_halves(finish(sums[m][sum + 6], biases[m][1]),
                             finish(sums[m][sum + 7], biases[m][1])));
                     }
-                    wc_fence_shared();
+                    wc_fence_proxy_async();
                     wc_sync_threads(1 + group, 128);
                     if (thread == 0) {
-                        wc_tensor_store_2(&y_map, rows, first_filter + m * 64, first_pixel + part * STORE_PIXELS);
-                        wc_tensor_stores_commit();
+                        wc_tma_store_2(&y_map, rows, first_filter + m * 64, first_pixel + part * STORE_PIXELS);
+                        wc_tma_stores_commit();
                     }
                 }
             }
         }
-        if (thread == 0) wc_tensor_stores_done();
+        if (thread == 0) wc_tma_stores_done();
     }
 }

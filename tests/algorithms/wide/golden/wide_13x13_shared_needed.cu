@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 13, 13] -> y[N, 1, P, Q], stride 1, padding 6, float32
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 1
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 52 warp loads, 312 shuffles, 17576 FMA a lane, about 130 registers
@@ -54,7 +54,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_2 = lane + 2; const bool edge_right_2 = lane < 2;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -607,7 +607,7 @@ wide_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __re
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

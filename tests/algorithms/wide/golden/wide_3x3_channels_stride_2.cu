@@ -8,7 +8,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 2, padding 1, float32, then bias, relu
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 1
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns, all channels: 270 warp loads, 90 shuffles, 1620 FMA a lane, about 75
@@ -60,7 +60,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_left_1 = lane - 1; const bool edge_left_1 = lane >= 31;
     const bool out_inside_0 = active && q < Q;
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, SLOTS - 1);
@@ -204,7 +204,7 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -10,7 +10,7 @@
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1, groups 16, float32, then bias,
 //        residual, silu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4 and at most 63; Q a multiple of 4 and at most 63); all
-//        else is in the text
+//        else is a constant of the text
 // plan   4 columns per lane, 2 rows of 16 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 4 elements a
 //        load, 4 steps ahead
 // cost   sub-block of 14 rows x 128 columns: 16 warp loads, 32 shuffles, 576 FMA a lane, about 101 registers (direct:
@@ -67,7 +67,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -192,7 +192,7 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

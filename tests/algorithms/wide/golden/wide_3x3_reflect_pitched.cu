@@ -9,7 +9,8 @@
 // layer  x[N, 2, H, W] * w[2, 1, 3, 3] -> y[N, 2, P, Q], stride 1, padding 1 (reflect), groups 2, float32, rows any
 //        distance apart, then bias
 //        N, H, W (and so P, Q) and how far rows, planes and images lie apart are arguments (W a multiple of 4; Q a
-//        multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all else is in the text
+//        multiple of 4; X_ROW, X_PLANE, X_IMAGE, Y_ROW, Y_PLANE, Y_IMAGE multiples of 4); all else is a constant of the
+//        text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 32 warp loads, 0 shuffles, 576 FMA a lane, about 43 registers (direct: 504
@@ -32,7 +33,8 @@ constexpr int K = 2;                            // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored at the edge's own pixel.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
     if (size == 1) return 0;
 #pragma unroll 1
@@ -50,7 +52,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int LINE = 136, MARGIN = 4;       // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows that a warp holds
@@ -76,7 +78,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)X_ROW;
@@ -142,7 +144,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
@@ -207,7 +209,7 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

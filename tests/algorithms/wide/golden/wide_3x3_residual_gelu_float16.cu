@@ -8,7 +8,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float16, then bias, residual, gelu
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 2
 //        steps ahead
 // cost   sub-block of 14 rows x 256 columns: 32 warp loads, 32 shuffles, 1152 FMA a lane, about 96 registers (direct:
@@ -90,7 +90,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const float w_r2_s0 = wc_half_to_float(__ldg(w + 6)), w_r2_s1 = wc_half_to_float(__ldg(w + 7)),
         w_r2_s2 = wc_half_to_float(__ldg(w + 8));
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -261,7 +261,7 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -7,7 +7,8 @@
 //     --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1 (symmetric), groups 16, float16
-//        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 8 and at most 56); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 8 and at most 56); all else is a constant of the
+//        text
 // plan   8 columns per lane, 4 rows of 7 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 8 elements a
 //        load, 4 steps ahead
 // cost   sub-block of 14 rows x 256 columns: 16 warp loads, 32 shuffles, 1152 FMA a lane, about 72 registers (direct:
@@ -30,8 +31,9 @@ constexpr int K = 16;                           // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The row that stands at row `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated. The border
-// is no taller than the image; beyond it this is some row of the image, so that no load needs a guard.
+// The row that is read at row `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel is
+// repeated. The border is no taller than the image; beyond it this is some row of the image, so that no load needs a
+// guard.
 __device__ __forceinline__ int at_border(int i, int size) {
     const int below = max(i, -1 - i);
     return max(min(below, 2 * size - 1 - below), 0);
@@ -47,7 +49,7 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 3;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 3;" ::: "memory"); }
 
 constexpr int LINE = 56;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 224, RING = 1120;       // of a step's rows; of all rows that a warp holds
@@ -72,7 +74,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const float w_r2_s0 = wc_half_to_float(__ldg(w + 6)), w_r2_s1 = wc_half_to_float(__ldg(w + 7)),
         w_r2_s2 = wc_half_to_float(__ldg(w + 8));
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     int h = h_first + s;
@@ -157,7 +159,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool copies) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 4 turns on take the place of those of the turn before
         if (copies) copy(slot == 0 ? 4 * STEP : slot - STEP);
@@ -198,7 +200,7 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -6,7 +6,7 @@
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32, then relu
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 36 warp loads, 0 shuffles, 1800 FMA a lane, about 77 registers (direct:
@@ -33,10 +33,10 @@ __device__ __forceinline__ float finish(float value) {
 }
 
 // asynchronous copies from global to shared memory
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int MARGIN = 4;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows that a warp holds
@@ -68,7 +68,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r4_s0 = __ldg(w + 20), w_r4_s1 = __ldg(w + 21), w_r4_s2 = __ldg(w + 22), w_r4_s3 = __ldg(w + 23),
                 w_r4_s4 = __ldg(w + 24);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -89,9 +89,9 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             float* to = ring + slot + i * STEP;
             const bool row_inside_0 = INTERIOR || (unsigned)h < (unsigned)h_end;
             if (INTERIOR) wc_copy_async_if_16(true, to + own, row);
-            else wc_copy_async_or_zero_16(true, to + own, row, row_inside_0 && own_inside_0);
+            else wc_copy_async_zfill_16(true, to + own, row, row_inside_0 && own_inside_0);
             if (INTERIOR) wc_copy_async_if_16(beside_strip, to + beside, row + from_own);
-            else wc_copy_async_or_zero_16(beside_strip, to + beside, row + from_own, row_inside_0 && beside_inside);
+            else wc_copy_async_zfill_16(beside_strip, to + beside, row + from_own, row_inside_0 && beside_inside);
             row += pitch;
             h += ROW_STEP;
         }
@@ -176,7 +176,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool copies) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
@@ -237,7 +237,7 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

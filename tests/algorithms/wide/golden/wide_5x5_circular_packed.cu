@@ -9,8 +9,8 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (circular), groups 16, float32, then
 //        relu
-//        N, H, W (and so P, Q) are arguments (H at least 2; W = 56; Q a multiple of 4 and at most 56); all else is in
-//        the text
+//        N, H, W (and so P, Q) are arguments (H at least 2; W = 56; Q a multiple of 4 and at most 56); all else is a
+//        constant of the text
 // plan   4 columns per lane, 2 rows of 14 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 4 elements a
 //        load, 2 steps ahead
 // cost   sub-block of 14 rows x 128 columns: 18 warp loads, 72 shuffles, 1800 FMA a lane, about 89 registers (direct:
@@ -33,7 +33,7 @@ constexpr int K = 16;                           // output channels
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The row that stands at row `i`, outside of 0 .. size - 1 too: the image again. The border
+// The row that is read at row `i`, which may lie outside of 0 .. size - 1: the image again. The border
 // is no taller than the image; beyond it this is some row of the image, so that no load needs a guard.
 __device__ __forceinline__ int at_border(int i, int size) {
     // as unsigned numbers, rows outside come after those inside
@@ -74,7 +74,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r4_s0 = __ldg(w + 20), w_r4_s1 = __ldg(w + 21), w_r4_s2 = __ldg(w + 22), w_r4_s3 = __ldg(w + 23),
                 w_r4_s4 = __ldg(w + 24);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     int h = h_first + s;
@@ -201,7 +201,7 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

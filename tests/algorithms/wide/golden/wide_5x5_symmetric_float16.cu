@@ -7,7 +7,7 @@
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (symmetric), float16
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
 // plan   8 columns per lane, strips of 256 columns, sub-blocks of 14 rows, 4 warps per block; 8 elements a load, 2
 //        steps ahead
 // cost   sub-block of 14 rows x 256 columns: 36 warp loads, 0 shuffles, 3600 FMA a lane, about 107 registers (direct:
@@ -28,7 +28,8 @@ constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);
@@ -45,7 +46,7 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int MARGIN = 8;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 280, RING = 840;       // of a step's rows; of all rows that a warp holds
@@ -93,7 +94,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         w_r4_s2 = wc_half_to_float(__ldg(w + 22)), w_r4_s3 = wc_half_to_float(__ldg(w + 23)),
                 w_r4_s4 = wc_half_to_float(__ldg(w + 24));
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
@@ -272,7 +273,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + AHEAD);
@@ -341,7 +342,7 @@ wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

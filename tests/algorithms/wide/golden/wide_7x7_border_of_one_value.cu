@@ -8,7 +8,7 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant), float32
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (W a multiple of 4; Q a
-//        multiple of 4); all else is in the text
+//        multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 2
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 40 warp loads, 0 shuffles, 3920 FMA a lane, about 111 registers (direct:
@@ -32,7 +32,7 @@ using index_t = int;                            // element offsets: of tensors b
 // asynchronous copies from global to shared memory
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int MARGIN = 4;                   // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 136, RING = 408;       // of a step's rows; of all rows that a warp holds
@@ -69,7 +69,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r6_s0 = __ldg(w + 42), w_r6_s1 = __ldg(w + 43), w_r6_s2 = __ldg(w + 44), w_r6_s3 = __ldg(w + 45),
                 w_r6_s4 = __ldg(w + 46), w_r6_s5 = __ldg(w + 47), w_r6_s6 = __ldg(w + 48);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
@@ -226,7 +226,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + AHEAD);
@@ -292,7 +292,7 @@ wide_7x7(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -9,7 +9,7 @@
 //
 // layer  x[N, 16, H, W] * w[16, 1, 7, 7] -> y[N, 16, P, Q], stride 1, padding 3, groups 16, float16, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8 and at most 61; Q a multiple of 8 and at most 61); all
-//        else is in the text
+//        else is a constant of the text
 // plan   8 columns per lane, 4 rows of 8 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 8 elements a
 //        load, 2 steps ahead
 // cost   sub-block of 14 rows x 256 columns: 20 warp loads, 0 shuffles, 7840 FMA a lane, about 150 registers (direct:
@@ -44,9 +44,9 @@ __device__ __forceinline__ float finish(float value, float bias) {
 }
 
 // asynchronous copies from global to shared memory
-__device__ __forceinline__ void wc_copy_async_or_zero_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int LINE = 80, MARGIN = 8;       // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 320, RING = 960;       // of a step's rows; of all rows that a warp holds
@@ -92,7 +92,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
                 w_r6_s4 = wc_half_to_float(__ldg(w + 46)), w_r6_s5 = wc_half_to_float(__ldg(w + 47)),
                     w_r6_s6 = wc_half_to_float(__ldg(w + 48));
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -120,7 +120,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         for (int i = 0; i < TURN; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const bool row_inside_0 = (unsigned)h < (unsigned)h_end;
-            wc_copy_async_or_zero_16(takes_part, to + own, row, row_inside_0 && own_inside_0);
+            wc_copy_async_zfill_16(takes_part, to + own, row, row_inside_0 && own_inside_0);
             row += pitch;
             h += ROW_STEP;
         }
@@ -364,7 +364,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool copies) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         if (copies) copy(slot == 0 ? 2 * STEP : slot - STEP);
@@ -442,7 +442,7 @@ wide_7x7(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -7,7 +7,7 @@
 //     --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, separable, float32
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 1
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 36 warp loads, 72 shuffles, 720 FMA a lane, about 70 registers (direct:
@@ -55,7 +55,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float wx_s0 = __ldg(w + 5), wx_s1 = __ldg(w + 6), wx_s2 = __ldg(w + 7), wx_s3 = __ldg(w + 8),
                 wx_s4 = __ldg(w + 9);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
@@ -181,7 +181,7 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
     const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -8,7 +8,7 @@
 //
 // layer  x[N, 1, H, W] * w[1, 1, 9, 5] -> y[N, 1, P, Q], stride 1, padding 4,2 (symmetric), separable, float32, then
 //        bias
-//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is in the text
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   4 columns per lane, strips of 128 columns, sub-blocks of 14 rows, 4 warps per block; 4 elements a load, 4
 //        steps ahead
 // cost   sub-block of 14 rows x 128 columns: 28 warp loads, 0 shuffles, 784 FMA a lane, about 82 registers (direct:
@@ -30,7 +30,8 @@ constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// The index of the pixel that stands at `i`, outside of 0 .. size - 1 too: mirrored behind the edge, which is repeated.
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
 #pragma unroll 1
     while ((unsigned)i >= (unsigned)size) i = i < 0 ? -1 - i : size - 1 - (i - size);
@@ -47,7 +48,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_copy_async_if_16(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 16; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_but() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 constexpr int LINE = 136, MARGIN = 4;       // elements of a row in shared memory; those before its first own column
 constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows that a warp holds
@@ -75,7 +76,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float wx_s0 = __ldg(w + 9), wx_s1 = __ldg(w + 10), wx_s2 = __ldg(w + 11), wx_s3 = __ldg(w + 12),
                 wx_s4 = __ldg(w + 13);
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
@@ -170,7 +171,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     // where the rows of this turn lie in the ring
     int slot = 0;
     auto turn = [&](bool inside) __attribute__((always_inline)) {
-        wc_copy_async_wait_but();
+        wc_copy_async_wait_group();
         __syncwarp();                                                      // every lane's copies of this turn are there
         // the rows of 2 turns on take the place of those of the turn before
         const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
@@ -274,8 +275,7 @@ wide_9x5(const float* __restrict__ x, const float* __restrict__ w, const float* 
     const int bands = gridDim.y, block_steps = (P + bands - 1) / bands + SLOTS - 1;
     const int turns = (max((block_steps + WARP_ROWS - 1) / WARP_ROWS, SLOTS - 1) + TURN - 1) / TURN,
         share = turns * TURN;
-    // output row of its class
-    const int first = blockIdx.y * (WARP_ROWS * share - (SLOTS - 1)) + warp_row * share;
+    const int first = blockIdx.y * (WARP_ROWS * share - (SLOTS - 1)) + warp_row * share;                 // output row
     const int p_first = first;
     const int rows_left = P - p_first, rows_out = max(0, min(share - (SLOTS - 1), rows_left));
     const int steps = max(0, min(share, rows_left + SLOTS - 1));

@@ -10,7 +10,7 @@
 // layer  x[N, 16, H, W] * w[16, 1, 9, 7] -> y[N, 16, P, Q], stride 2, padding 4,3, groups 16, separable, float32, then
 //        bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4 and at most 64; Q a multiple of 2 and at most 32); all
-//        else is in the text
+//        else is a constant of the text
 // plan   2 columns per lane, 2 rows of 16 lanes side by side, sub-blocks of 14 rows, 4 warps per block; 4 elements a
 //        load, 2 steps ahead
 // cost   sub-block of 14 rows x 64 columns: 36 warp loads, 180 shuffles, 576 FMA a lane, about 96 registers (direct:
@@ -62,7 +62,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_1 = lane + 1; const bool has_right_1 = position < ROW_LANES - 1;
     const bool out_inside_0 = active && q < Q;
 
-    // step s loads the input rows of output row p_first + s, and completes output row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, SLOTS - 1);
@@ -210,7 +210,7 @@ wide_9x7(const float* __restrict__ x, const float* __restrict__ w, const float* 
     // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
     const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
     const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row of its class
+    const int first = blockIdx.y * rows;                                         // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

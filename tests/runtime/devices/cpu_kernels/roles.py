@@ -22,42 +22,42 @@ RING = """
             wc_barrier_init(full + i, 1);
             wc_barrier_init(empty + i, 2);
         }
-        wc_barriers_ready();
+        wc_fence_barrier_init();
     }
     __syncthreads();                                                    // (ready)
     if (group == 0) {
-        wc_registers_fewer();
+        wc_setmaxnreg_dec();
         if (t == 0) {
             unsigned stage = 0, parity = 1;
             for (int k = 0; k < steps; ++k) {
                 wc_barrier_wait(empty + stage, parity);         // (wait empty)
                 wc_barrier_expect(full + stage, 24576);         // (expect)
-                wc_tensor_load_2(shared + stage * STAGE, &a_map, full + stage, k * 64, 0);          // (load a)
-                wc_tensor_load_2(shared + stage * STAGE + 8192, &a_map, full + stage, k * 64, 64);
-                wc_tensor_load_2(shared + stage * STAGE + 16384, &b_map, full + stage, k * 64, 0);  // (load b)
+                wc_tma_load_2(shared + stage * STAGE, &a_map, full + stage, k * 64, 0);          // (load a)
+                wc_tma_load_2(shared + stage * STAGE + 8192, &a_map, full + stage, k * 64, 64);
+                wc_tma_load_2(shared + stage * STAGE + 16384, &b_map, full + stage, k * 64, 0);  // (load b)
                 if (++stage == STAGES) { stage = 0; parity ^= 1; }
             }
         }
     } else {
-        wc_registers_more();
+        wc_setmaxnreg_inc();
         unsigned stage = 0, parity = 0;
         int before = -1;
         float sums[32];
         for (int k = 0; k < steps; ++k) {
             wc_barrier_wait(full + stage, parity);                      // (wait full)
-            const unsigned long long a = wc_matrix_rows_128(shared + stage * STAGE + (group - 1) * 8192);
-            const unsigned long long b = wc_matrix_rows_128(shared + stage * STAGE + 16384);
+            const unsigned long long a = wc_descriptor_rows_128(shared + stage * STAGE + (group - 1) * 8192);
+            const unsigned long long b = wc_descriptor_rows_128(shared + stage * STAGE + 16384);
             wc_wgmma_fence();                                           // (fence)
             for (int i = 0; i < 4; ++i) wc_wgmma_halves(sums, a + 2 * i, b + 2 * i, (k | i) > 0);
             wc_wgmma_commit();
             if (before >= 0) {
-                wc_wgmma_wait_but_1();                                  // (wait before)
+                wc_wgmma_wait_group_1();                                  // (wait before)
                 if (thread == 0) wc_barrier_arrive(empty + before);     // (release)
             }
             before = stage;
             if (++stage == STAGES) { stage = 0; parity ^= 1; }
         }
-        wc_wgmma_wait_all();                                            // (wait all)
+        wc_wgmma_wait_group_0();                                            // (wait all)
         if (thread == 0) wc_barrier_arrive(empty + before);
         unsigned char* const out = shared + 81920 + (group - 1) * 8192;
         for (int j = 0; j < 4; ++j) {
@@ -67,12 +67,12 @@ RING = """
             wc_store_matrices_transposed_4(out + column * 128 + ((cell ^ column & 7) << 4), words[0], words[1],
                                            words[2], words[3]);
         }
-        wc_fence_shared();                                              // (fence stores)
+        wc_fence_proxy_async();                                              // (fence stores)
         wc_sync_threads(group, 128);                                    // (together)
         if (thread == 0) {
-            wc_tensor_store_2(&y_map, out, (group - 1) * 64, 0);        // (store)
-            wc_tensor_stores_commit();
-            wc_tensor_stores_done();                                    // (stores done)
+            wc_tma_store_2(&y_map, out, (group - 1) * 64, 0);        // (store)
+            wc_tma_stores_commit();
+            wc_tma_stores_done();                                    // (stores done)
         }
     }
 """.replace("STAGES", str(STAGES)).replace("STAGE", str(STAGE))
