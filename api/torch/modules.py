@@ -31,6 +31,12 @@ class _Layer(torch.nn.Module):
         through ``weight.data``."""
         self.__dict__.pop(_NOT_KEPT, None)
 
+    def train(self, mode: bool = True) -> Any:
+        """As PyTorch's; what was prepared is forgotten, as steps of optimizers with ``fused=True``, and those that a
+        CUDA graph replays, change weights without counting it."""
+        self.forget_prepared()
+        return super().train(mode)
+
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != _NOT_KEPT}
 
@@ -84,6 +90,8 @@ class _Forward(_Layer):
                 if kept is None or kept[0] != geometry:
                     kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
                 return self._by(kept[1], input, weight, bias, geometry)
+        if not torch.compiler.is_compiling():
+            self.forget_prepared()              # a step of an optimizer may follow
         return self._conv_forward(input, self.weight, self.bias)
 
     def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:

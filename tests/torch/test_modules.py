@@ -330,3 +330,26 @@ def test_frozen_layers_compute_no_gradient_of_themselves():
     assert [t for t in made.grad_fn.saved_tensors if t is not None and t.shape == x.shape] == []
     made.sum().backward()
     assert layer.weight.grad is None and x.grad is not None
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+@pytest.mark.parametrize("modes", [True, False])
+def test_fused_steps_are_seen(optimizer, modes):
+    """PyTorch does not count them as changes of the weight, which was prepared before."""
+    torch.manual_seed(5)
+    layer = warpconv.torch.Conv2d(64, 64, 3, padding=1).bfloat16().to(memory_format=torch.channels_last).eval()
+    x = torch.randn(1, 64, 6, 6).bfloat16().to(memory_format=torch.channels_last)
+    steps = getattr(torch.optim, optimizer)(layer.parameters(), lr=0.1, fused=True)
+    for _ in range(2):
+        with torch.no_grad():
+            layer(x), layer(x)                  # prepared at the second call
+            version = layer.weight._version
+        layer.train(modes)                      # or trained as it is, as layers are whose norms are frozen
+        layer(x).float().square().mean().backward()
+        steps.step()
+        layer.eval() if modes else None
+        assert layer.weight._version == version, "then this test is not needed"
+        with torch.no_grad():
+            made = layer(x)
+            expected = torch.nn.functional.conv2d(x.double(), layer.weight.double(), layer.bias.double(), padding=1)
+        assert (made.double() - expected).abs().max() < 0.02 * expected.abs().max()
