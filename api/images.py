@@ -24,6 +24,9 @@ _READ_AS = {"1": "L", "L": "L", "LA": "LA", "P": "RGBA", "RGB": "RGB", "RGBA": "
             "I;16": "I;16", "I;16B": "I;16", "I;16L": "I;16", "I": "I;16", "F": "F"}
 _OWN_COLOURS = ("1", "La", "RGBa", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "I;16", "I;16B", "I;16L", "I", "F")
 _OTHER_PIXELS = {"1": "8-bit gray", "La": "gray with alpha", "RGBa": "RGB with alpha"}    # colours stay
+_WITH_ALPHA = {"1": "LA", "L": "LA", "RGB": "RGBA"}       # where one colour is transparent
+_BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339     # tags of TIFF
+_SIGNED = "warpconv filter --memory 2G filters signed elements as they are, from .tif to .tif"
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
 _LARGEST = {"uint8": 255, "uint16": 65535}
 # EXIF's tags that describe how the file stores its pixels, which another file does in its own way.
@@ -86,11 +89,12 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
     image_module = pillow()
     if paths.exists(path) and not paths.is_file(path):      # a pipe would keep us waiting for its other end
         raise InputFileError("this is no regular file", argument=argument, value=str(path), hint="name an image file")
-    with _broken_files(path, argument):
+    with _broken_files(path, argument), contextlib.ExitStack() as stack:
         with open(path, "rb") as file:
             is_tiff = file.read(4) in _TIFF
+        file = stack.enter_context(open(path, "rb"))    # by its name Pillow maps it, and reads turned rows wrong
         try:
-            image = image_module.open(path)
+            image = image_module.open(file)
         except image_module.UnidentifiedImageError:
             if not is_tiff:
                 raise
@@ -98,6 +102,7 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
         if image is not None:
             with image:
                 _check_single(image, str(path), argument)
+                _check_samples(image, str(path), argument)
                 if not _loses_bits(image):
                     return _read_with_pillow(image, str(path), argument)
                 if image.format == "PNG":
@@ -132,10 +137,26 @@ def _check_single(image: Any, path: str, argument: str) -> None:
                             hint="save each as a file of its own")
 
 
+def _check_samples(image: Any, path: str, argument: str) -> None:
+    """Raises ArgumentError for signed bytes, which Pillow takes as unsigned ones."""
+    if image.format == "TIFF" and image.mode == "L" and 2 in _samples(image, _SAMPLE_FORMAT):
+        raise ArgumentError("the image has signed bytes", argument=argument, value=path, hint=_SIGNED)
+
+
+def _samples(image: Any, tag: int) -> tuple[int, ...]:
+    """What a TIFF says of each of its samples."""
+    found = getattr(image, "tag_v2", {}).get(tag, ())
+    return tuple(map(int, found if isinstance(found, tuple) else (found,)))
+
+
 def _loses_bits(image: Any) -> bool:
-    """Whether Pillow would take 16-bit colours as 8 bits: the tile's raw mode tells, the image's mode does not."""
+    """Whether Pillow would take 16-bit colours as 8 bits: the tile's raw mode tells, the image's mode does not; nor
+    does either of a TIFF with a plane for each colour, whose tags do."""
     if image.mode.startswith("I") or not image.tile:
         return False
+    bits = _samples(image, _BITS)
+    if len(bits) > 1 and max(bits) > 8 and image.mode != "F":
+        return True
     given = image.tile[0][3]
     raw = given[0] if isinstance(given, tuple) and given else given
     return isinstance(raw, str) and ";16" in raw
@@ -146,6 +167,8 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     mode = _READ_AS.get(image.mode)
     if image.mode == "P" and "transparency" not in image.info:
         mode = "RGB"
+    if image.mode in _WITH_ALPHA and "transparency" in image.info:      # of one colour
+        mode = _WITH_ALPHA[image.mode]
     if mode is None:
         raise ArgumentError(f"images of Pillow's mode {image.mode} are not served", argument=argument, value=path,
                             hint="gray or colour of 8 or 16 bits, or float32")
@@ -153,14 +176,25 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     told = None
     if not own_colours:
         told = f"its colours are {image.mode}: it was filtered as RGB and is written so, without its colour profile"
+    elif len(_samples(image, _BITS)) > len(mode) or image.mode == "RGBX":
+        told = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
     elif image.mode in _OTHER_PIXELS:
         told = f"its pixels are of mode {image.mode}: it was filtered as {_OTHER_PIXELS[image.mode]} and is written so"
+    white_is_0 = image.format == "TIFF" and _samples(image, _PHOTOMETRIC) == (0,)
     image = ImageOps.exif_transpose(image)
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):
         values = np.asarray(image)
-        if mode == "I;16" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
-            raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path)
+        if mode == "I;16" and values.size and int(values.min()) < 0:
+            raise ArgumentError("the image has values below 0", argument=argument, value=path, hint=_SIGNED)
+        if mode == "I;16" and values.size and int(values.max()) > 65535:
+            raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path,
+                                hint="save it as 16 bits, or as float32 .tif")
+        if white_is_0 and mode == "F":
+            raise ArgumentError("white is 0 in this image of float32, and black has no number", argument=argument,
+                                value=path, hint="save it with black at 0 (photometric MinIsBlack)")
+        if white_is_0:
+            values = 65535 - values.astype(np.int32)
         return Picture(planes=values.astype(np.uint16 if mode == "I;16" else np.float32)[None], about=about)
     values = np.asarray(image.convert(mode) if image.mode != mode else image)
     return replace(split(values, mode.endswith("A"), about), converted=told)

@@ -13,7 +13,8 @@ from .commands.files import InputFileError
 from .images import Picture, joined, split, upright
 
 _PER_INCH = {1: 1.0, 2: 1.0, 3: 2.54}        # by the tag ResolutionUnit: none, inch, centimetre
-_ALPHA = (1, 2)                              # ExtraSamples: premultiplied, not premultiplied
+_PREMULTIPLIED = 1                           # ExtraSamples
+_ALPHA = (_PREMULTIPLIED, 2)
 _GRAY, _RGB = 1, 2                           # PhotometricInterpretation
 
 
@@ -58,7 +59,18 @@ def read(path: str, argument: str) -> Picture:
                             f"extra samples {extra}", argument=argument, value=path,
                             hint="gray or RGB, perhaps with alpha, of 8 or 16 bits or float32")
     values = upright(values, int(tags.get(274, 1)))
-    return split(np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="))), bool(extra), _about(tags))
+    values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("=")))
+    return split(_divided(values) if extra == (_PREMULTIPLIED,) else values, bool(extra), _about(tags))
+
+
+def _divided(values: np.ndarray) -> np.ndarray:
+    """Colours that were multiplied by their alpha, the last channel, as they are by themselves."""
+    whole = values.dtype.kind == "u"
+    most = float(np.iinfo(values.dtype).max) if whole else 1.0
+    alpha = values[..., -1:].astype(np.float64)
+    made = np.divide(values[..., :-1] * most, alpha, out=np.zeros_like(values[..., :-1], np.float64), where=alpha > 0)
+    made = np.rint(np.minimum(made, most)) if whole else made
+    return np.concatenate([made.astype(values.dtype), values[..., -1:]], axis=-1)
 
 
 def write(path: Path, picture: Picture) -> None:

@@ -155,6 +155,14 @@ def _pads(node: Node, axes: int, same: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(pads[:axes], pads[axes:]))
 
 
+def pads_of(node: Node, shape: ConvShape) -> str:
+    """ModelLayer.pads: SAME without a stride adds as much at every size, and a transposed layer's does, too."""
+    if "Transpose" in node.op:
+        return "sizes" if node.attributes.get("output_shape") else ""
+    auto = auto_pad(node)
+    return auto if auto.startswith("SAME") and max(shape.stride) > 1 else ""
+
+
 def auto_pad(node: Node) -> str:
     """A node's auto_pad, empty where it has none."""
     value = node.attributes.get("auto_pad", "")

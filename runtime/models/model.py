@@ -42,6 +42,9 @@ class ModelLayer(NamedLayer):
         The nodes that the kernel does too: following ones by its epilogue or its filter, and those that quantise.
     inner : tuple of str
         The model's names of the values between, the convolution's own first: nobody else sees them.
+    pads : str
+        How the padding follows from the input's sizes: 'SAME_UPPER' or 'SAME_LOWER' of a stride, 'sizes' where it is
+        right for the layer's own alone; empty where it does not.
     constant : bool
         Whether the model holds the filter, so that ``arrays`` can give it.
     """
@@ -54,6 +57,7 @@ class ModelLayer(NamedLayer):
     output: str = ""
     folded: tuple[str, ...] = ()
     inner: tuple[str, ...] = ()
+    pads: str = ""
     read: Callable[[], Arrays] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -122,7 +126,11 @@ class Model(Sequence[NamedLayer]):
         """By number, or by name or node. Raises IndexError, or ArgumentError where there is no such layer."""
         if not isinstance(key, str):
             return self.layers[key]
-        found = [layer for layer in self.layers if key in (layer.name, getattr(layer, "node", None))]
+        found = [layer for layer in self.layers if layer.name == key]
+        found = found or [layer for layer in self.layers if getattr(layer, "node", None) == key]
+        if len(found) > 1:
+            raise ArgumentError(f"{self.source} has several layers of this node", argument="layer", value=key,
+                                hint=f"by their names: {', '.join(layer.name for layer in found)}")
         if not found:
             some = ", ".join(layer.name for layer in self.layers[:12])
             raise ArgumentError(f"{self.source} has no such layer", argument="layer", value=key,

@@ -148,8 +148,7 @@ def _graphs(onnx: Any, graph: Any, store: Store, outer: Mapping[str, Value], pre
                           for value in (*graph.input, *graph.value_info, *graph.output)}}
     for tensor in graph.initializer:
         values[tensor.name] = Value(tuple(tensor.dims), *_type(onnx, tensor.data_type))
-    inner = [(node, attribute.g) for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
-    inner += [(node, one) for node in graph.node for attribute in node.attribute for one in attribute.graphs]
+    inner = [(place, one) for number, node in enumerate(graph.node) for place, one in _inside(node, number)]
     seen = {name for _, one in inner for name in _taken(one)}
     nodes = [_node(onnx, node, prefix) for node in graph.node]
     store.take(graph)
@@ -157,8 +156,24 @@ def _graphs(onnx: Any, graph: Any, store: Store, outer: Mapping[str, Value], pre
     made = Graph(nodes=nodes, values=values, constants=store,
                  kept=frozenset({value.name for value in graph.output} | seen))
     yield made
-    for number, (node, one) in enumerate(inner):
-        yield from _graphs(onnx, one, store.inner(), values, f"{prefix}{node.name or f'{node.op_type}_{number}'}/")
+    for place, one in inner:
+        yield from _graphs(onnx, one, store.inner(), values, f"{prefix}{place}/")
+
+
+def _inside(node: Any, number: int) -> list[tuple[str, Any]]:
+    """The graphs within a node, and what they are called: after the node, and its attribute where nodes of two branches
+    have one name."""
+    found = [(attribute.name, attribute.g) for attribute in node.attribute if attribute.HasField("g")]
+    found += [(f"{attribute.name}_{at}", one) for attribute in node.attribute
+              for at, one in enumerate(attribute.graphs)]
+    name = node.name or f"{node.op_type}_{number}"
+    labels = [label for _, one in found for label in {_label(inner) for inner in one.node}]
+    alike = len(set(labels)) < len(labels)
+    return [(f"{name}/{of}" if alike else name, one) for of, one in found]
+
+
+def _label(node: Any) -> str:
+    return str(node.name or (node.output[0] if node.output else node.op_type))
 
 
 def _taken(graph: Any) -> Iterator[str]:
@@ -176,8 +191,7 @@ def _node(onnx: Any, node: Any, prefix: str) -> Node:
                   if one.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)}
     texts = {name: value.decode(errors="replace") if isinstance(value, bytes) else value
              for name, value in attributes.items()}
-    label = node.name or (node.output[0] if node.output else node.op_type)
-    return Node(label=prefix + label, op=node.op_type, inputs=tuple(node.input), outputs=tuple(node.output),
+    return Node(label=prefix + _label(node), op=node.op_type, inputs=tuple(node.input), outputs=tuple(node.output),
                 attributes=texts, domain="" if node.domain == "ai.onnx" else node.domain)
 
 

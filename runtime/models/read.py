@@ -16,7 +16,7 @@ from warpconv.codegen.spec import Operation
 from . import qdq, quantized
 from .expected import border_pays, bytes_pay, residual_pays
 from .fold import Folded, fold
-from .geometry import Geometry, check_sizes, forward_geometry, transposed_geometry
+from .geometry import Geometry, check_sizes, forward_geometry, pads_of, transposed_geometry
 from .graph import Graph, LeftOutError, Node
 from .model import AS_IT_IS, Arrays, Form, LeftOut, Model, ModelLayer, in_type, names_of, planar
 from .padded import padded
@@ -62,7 +62,7 @@ def _layer(name: str, one: Found) -> ModelLayer:
     return ModelLayer(name=name, shape=one.shape, epilogue=one.epilogue, numerics=one.numerics,
                       operation=one.operation, node=one.node.label, op=one.node.op, axes=one.axes, input=one.input,
                       residual=one.folded.residual, output=one.folded.output, folded=tuple(one.folded.nodes),
-                      inner=tuple(one.folded.inner), read=one.read)
+                      inner=tuple(one.folded.inner), pads=pads_of(one.node, one.shape), read=one.read)
 
 
 def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
@@ -91,6 +91,10 @@ def _float(graph: Graph, number: int, node: Node, form: Form) -> Found:
     own_bias = not b or graph.is_constant(b)
     given: dict[str, Any] = {"bias": bool(b), "constant": graph.is_constant(w) and own_bias, "channels": channels}
     folded = fold(graph, number, **given, residuals=not transposed)
+    if folded.linear and shape.dtype is DType.FLOAT16 and not _fits(
+            *_combined(graph, w, b if own_bias else "", geometry, folded, transposed)):
+        given["constant"] = False
+        folded = fold(graph, number, **given, residuals=not transposed)
     if folded.residual and not residual_pays(shape, folded.epilogue):
         folded = fold(graph, number, **given, residuals=False)
     around = None if transposed else padded(graph, node, geometry, shape)
@@ -115,15 +119,33 @@ def _reader(graph: Graph, w: str, b: str, geometry: Geometry, folded: Folded, dt
         weight = planar(graph.constants.array(w))
         if not folded.linear:
             return Arrays(in_type(weight, dtype), in_type(graph.constants.array(b), dtype) if b else None)
-        turned = outputs_first(np.asarray(weight, np.float64), geometry.groups, transposed)
-        bias = np.asarray(graph.constants.array(b), np.float64) if b else np.zeros(folded.channels)
-        for step in folded.linear:
-            turned, bias = step(turned, bias)
+        turned, bias = _combined(graph, w, b, geometry, folded, transposed)
         weight = outputs_first(turned, geometry.groups, transposed)
         bias = np.broadcast_to(bias, (folded.channels,))
         return Arrays(in_type(weight, dtype), in_type(bias, dtype) if folded.bias else None)
 
     return read
+
+
+def _combined(graph: Graph, w: str, b: str, geometry: Geometry, folded: Folded, transposed: bool) -> tuple[Any, Any]:
+    """The filter, its outputs first, and the bias, with the linear steps in them; float64."""
+    import numpy as np
+    weight = np.asarray(planar(graph.constants.array(w)), np.float64)
+    weight = outputs_first(weight, geometry.groups, transposed)
+    bias = np.asarray(graph.constants.array(b), np.float64) if b else np.zeros(folded.channels)
+    for step in folded.linear:
+        weight, bias = step(weight, bias)
+    return weight, bias
+
+
+def _fits(weight: Any, bias: Any) -> bool:
+    """Whether float16 has these numbers: none beyond its range, and no output's filter so small that it would lose
+    digits which its elements have by themselves."""
+    import numpy as np
+    largest = np.abs(weight).max(axis=tuple(range(1, weight.ndim)))
+    kept = np.finfo(np.float16)
+    return bool((largest <= kept.max).all() and ((largest == 0) | (largest >= kept.smallest_normal)).all()
+                and (np.abs(bias) <= kept.max).all())
 
 
 def outputs_first(weight: Any, groups: int, transposed: bool) -> Any:

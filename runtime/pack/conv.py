@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -150,11 +151,15 @@ class PackConv:
         volume = self.shape.is_volume
         order = Layout.parse(LAYOUTS.get(layout, layout) if volume and isinstance(layout, str) else layout)
         line = not volume and getattr(x, "ndim", 4) == 3
+        if line and self._axes != 1:
+            raise ShapeError("the layer has two spatial axes", argument="x", value=tuple(x.shape),
+                             hint="(N, C, H, W); of one image x[None]")
         if line and order is not Layout.NCHW:
             raise ArgumentError("arrays of one spatial axis have channels second", argument="layout", value=order.value,
                                 hint="leave it out")
         x, residual, out = (None if array is None else self._planar(array) for array in (x, residual, out))
         view = arrays.view(x, "x")
+        self._check_pads(view.shape[1:-1] if order is Layout.NHWC else view.shape[2:])
         ordinal = resolve_device(self._device, view, self.shape)
         kernel = self._kernel(ordinal)
         given = self._weight(ordinal, view, stream) if weight is None else (
@@ -167,6 +172,30 @@ class PackConv:
         else:
             made = kernel.for_axes(order)(x, given, added, residual=residual, out=out, stream=stream)
         return made[:, :, 0] if line else made
+
+    @property
+    def _axes(self) -> int:
+        """Spatial axes of the arrays."""
+        if self.record is not None:
+            return self.record.axes
+        return 3 if self.shape.is_volume else 1 if self.shape.h == self.shape.r == 1 else 2
+
+    def _check_pads(self, sizes: Sequence[int]) -> None:
+        """Raises ShapeError for an input whose padding in the model is another than the one that was built."""
+        shape, pads = self.shape, "" if self.record is None else self.record.pads
+        own = shape.outputs if self.transposed else shape.image
+        if not pads or len(sizes) != len(own) or tuple(sizes) == tuple(own):
+            return
+        if pads != "sizes":
+            totals = [max(0, (-(-size // step) - 1) * step + (taps - 1) * dilation + 1 - size)
+                      for size, step, taps, dilation in zip(sizes, shape.stride, shape.taps, shape.dilation)]
+            before = [total // 2 if pads == "SAME_UPPER" else total - total // 2 for total in totals]
+            if [tuple(pair) for pair in shape.padding] == [(n, total - n) for n, total in zip(before, totals)]:
+                return
+        built = " x ".join(map(str, own))
+        raise ShapeError(f"the model pads an input of this size otherwise than one of {built}, which was built",
+                         argument="x", value=tuple(sizes),
+                         hint="build the model with these sizes (dims=, --dim), or feed the size it was built for")
 
     def _planar(self, array: Any) -> Any:
         """An array of one spatial axis as one of a row."""

@@ -46,6 +46,7 @@ class NodeRecord:
     residual: str = ""
     output: str = ""
     folded: tuple[str, ...] = ()
+    pads: str = ""          # how padding follows from the input's sizes: as ModelLayer's
     arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
 
 
@@ -55,6 +56,7 @@ def node_meta(layer: NamedLayer) -> dict[str, Any] | None:
     if node is None:
         return None
     return {**{name: getattr(layer, name)[:_LONGEST] for name in _TEXTS}, "axes": layer.axes,   # type: ignore[attr-defined]
+            "pads": layer.pads,                                                                 # type: ignore[attr-defined]
             "folded": [text[:_LONGEST] for text in layer.folded[:_MOST]], "arrays": {}}         # type: ignore[attr-defined]
 
 
@@ -103,7 +105,10 @@ def decoded(meta: Any) -> NodeRecord:
         raise ValueError("it has not one spatial axis, two or three")
     if not set(meta["arrays"]) <= {"weight", "bias"}:
         raise ValueError("it has other arrays than weight and bias")
-    return NodeRecord(**texts, axes=meta["axes"], folded=tuple(folded),
+    pads = meta.get("pads", "")         # packs of earlier versions have none
+    if pads not in ("", "SAME_UPPER", "SAME_LOWER", "sizes"):
+        raise ValueError("its padding follows from what is not known")
+    return NodeRecord(**texts, axes=meta["axes"], folded=tuple(folded), pads=pads,
                       arrays={key: _array_record(one) for key, one in meta["arrays"].items()})
 
 

@@ -126,9 +126,14 @@ class Pack:
             The pack has no such layer.
         """
         nodes = self._manifest.nodes
-        layer = name if not isinstance(name, str) else next(
-            (key for key, node in nodes.items() if node.node == name), name)
-        found = [(record, one) for record in self._manifest.records for one in record.layers if one.name == layer]
+        held = [(record, one) for record in self._manifest.records for one in record.layers]
+        called = [key for key, node in nodes.items() if node.node == name]
+        if any(one.name == name for _, one in held):
+            called = [name]
+        elif len(called) > 1:
+            raise ArgumentError("the pack has several layers of this node", argument="name", value=name,
+                                hint=f"by their names: {', '.join(called)}")
+        found = [(record, one) for record, one in held if one.name in called]
         if not found:
             have = list(dict.fromkeys(one.name for record in self._manifest.records for one in record.layers))
             raise ArgumentError("the pack has no such layer", argument="name", value=name,

@@ -167,3 +167,82 @@ def test_a_gaussian_has_a_middle():
     with pytest.raises(ArgumentError, match="size"):
         weights("gaussian:4")
     assert weights("gaussian:5").shape == (5, 5)
+
+
+# ---- what files say of their samples
+
+def filtered(folder, name, *more):
+    made = run(folder / name, folder / f"out-{name}", "--kernel", "identity", *more)
+    assert made.exit_code == 0, made.output
+    return made, read_picture(folder / f"out-{name}")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_gray_tiff_that_is_turned(tmp_path, dtype, orientation):
+    """Not packed: Pillow maps such a file, and reads its rows by the turned picture's width."""
+    pixels = (np.arange(35).reshape(5, 7) * 7).astype(dtype)
+    tifffile.imwrite(tmp_path / "o.tif", pixels, photometric="minisblack", extratags=[(274, 3, 1, orientation, True)])
+    upright = [pixels, pixels[:, ::-1], pixels[::-1, ::-1], pixels[::-1], pixels.T, np.rot90(pixels, -1),
+               pixels[::-1, ::-1].T, np.rot90(pixels)][orientation - 1]
+    assert np.array_equal(filtered(tmp_path, "o.tif")[1].planes[0], upright)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_white_is_0(tmp_path, dtype):
+    pixels = drawn((13, 17), np.dtype(dtype))
+    tifffile.imwrite(tmp_path / "w.tif", pixels, photometric="miniswhite")
+    assert np.array_equal(filtered(tmp_path, "w.tif")[1].planes[0], np.iinfo(dtype).max - pixels)
+
+
+def test_white_is_0_of_float32_is_refused(tmp_path):
+    tifffile.imwrite(tmp_path / "w.tif", np.ones((4, 5), np.float32), photometric="miniswhite")
+    with pytest.raises(ArgumentError, match="white is 0.*image.*MinIsBlack"):
+        read_picture(tmp_path / "w.tif")
+
+
+@pytest.mark.parametrize("dtype,words", [("int8", "signed bytes"), ("int16", "values below 0")])
+def test_signed_elements_are_told_the_way(tmp_path, dtype, words):
+    pixels = np.arange(-60, 60, dtype=dtype).reshape(10, 12)
+    tifffile.imwrite(tmp_path / "s.tif", pixels, photometric="minisblack")
+    with pytest.raises(ArgumentError, match=f"{words}.*--memory"):
+        read_picture(tmp_path / "s.tif")
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+def test_a_plane_for_each_colour_of_16_bits(tmp_path, channels):
+    pixels = drawn((channels, 13, 17))
+    more = {"extrasamples": ["unassalpha"]} if channels == 4 else {}
+    tifffile.imwrite(tmp_path / "p.tif", pixels, photometric="rgb", planarconfig="separate", **more)
+    made = filtered(tmp_path, "p.tif")[1]
+    assert np.array_equal(made.planes, pixels[:3]) and (channels == 3 or np.array_equal(made.alpha, pixels[3]))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
+def test_colours_that_were_multiplied_by_their_alpha(tmp_path, dtype):
+    most = 1.0 if dtype == "float32" else np.iinfo(dtype).max
+    colours = np.random.default_rng(3).random((9, 11, 3))
+    alpha = np.linspace(0, 1, 99).reshape(9, 11, 1)
+    pixels = np.concatenate([colours * alpha, alpha], 2) * most
+    pixels = pixels.astype(dtype) if dtype == "float32" else np.rint(pixels).astype(dtype)
+    tifffile.imwrite(tmp_path / "a.tif", pixels, photometric="rgb", extrasamples=["assocalpha"])
+    made = filtered(tmp_path, "a.tif")[1]
+    seen = alpha[..., 0] > 0.2
+    assert np.abs(made.planes[:, seen] / most - colours[seen].T).max() < {"uint8": 0.02}.get(dtype, 1e-4)
+    assert not made.planes[:, alpha[..., 0] == 0].any()
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "RGB"])
+def test_one_transparent_colour(tmp_path, mode):
+    image = Image.fromarray(drawn((9, 11, 3), np.uint8)).convert(mode)
+    image.putpixel((4, 5), {"1": 0, "L": 7, "RGB": (7, 8, 9)}[mode])
+    image.save(tmp_path / "t.png", transparency={"1": 0, "L": 7, "RGB": (7, 8, 9)}[mode])
+    made = filtered(tmp_path, "t.png")[1]
+    assert made.alpha is not None and made.alpha[5, 4] == 0 and made.alpha.max() == 255
+
+
+def test_a_sample_without_meaning_is_told(tmp_path):
+    tifffile.imwrite(tmp_path / "x.tif", drawn((9, 11, 2), np.uint8), photometric="minisblack",
+                     extrasamples=["unspecified"], planarconfig="contig")
+    made, picture = filtered(tmp_path, "x.tif")
+    assert "a sample beside its colours" in made.output and len(picture.planes) == 1 and picture.alpha is None

@@ -195,3 +195,18 @@ def test_a_bias_that_the_model_computes_is_the_callers(tmp_path):
                       name: np.ones(K, "f") for name in ("scale", "shift", "mean", "variance")}}, TensorProto.FLOAT)
     (layer,) = read_model(saved(proto, tmp_path))
     assert steps(layer) == "bias" and layer.folded == () and layer.arrays().bias is None
+
+
+@pytest.mark.parametrize("scale,size,folded", [(100.0, 1000.0, False), (1e-3, 1e-3, False), (2.0, 1.0, True)])
+@pytest.mark.parametrize("op", ["norm", "Mul"])
+def test_a_float16_filter_that_would_leave_its_type_is_not_folded(scale, size, folded, op, tmp_path):
+    w = (drawn(K, 4, 3, 3) * size).astype(np.float16)
+    constants = {"w": w, "scale": np.full(K, scale, np.float16), "shift": np.zeros(K, np.float16),
+                 "mean": np.zeros(K, np.float16), "variance": np.ones(K, np.float16),
+                 "by": np.full((K, 1, 1), scale, np.float16)}
+    last = norm("c", "y") if op == "norm" else node("Mul", ["c", "by"], ["y"])
+    found = read_model(saved(model([conv(["x", "w"], "c"), last], {"x": X}, ["y"], constants, TensorProto.FLOAT16),
+                             tmp_path))[0]
+    assert bool(found.folded) is folded
+    weight = found.arrays().weight
+    assert np.isfinite(weight.astype(np.float32)).all() and (folded or np.array_equal(weight, w))

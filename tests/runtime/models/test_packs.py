@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tests.runtime.models.make import conv, drawn, evaluated, model, pack_of, saved
 from tests.runtime.pack.pack_tools import use_fake_compiler
@@ -233,3 +233,68 @@ def test_weights_of_layers_that_have_none(tmp_path, monkeypatch):
     with pytest.raises(ArgumentError, match="hold no filters"):
         build_pack(read_model("twelve_layers"), tmp_path / "pack", ["sm_90"], weights=True)
     assert not (tmp_path / "pack").exists()
+
+
+# ---- what a layer's own sizes decide, and which layer is meant
+
+@pytest.mark.parametrize("pads", ["SAME_UPPER", "SAME_LOWER"])
+def test_padding_that_follows_from_the_size_is_checked(pads, tmp_path, monkeypatch):
+    """With a stride, SAME pads 9 rows by one on both sides, 8 by one at one: what was built serves the first alone."""
+    made = model([conv(["x", "w"], auto_pad=pads, strides=[2, 2])], {"x": ["n", 4, "h", "w_"]}, ["y"],
+                 {"w": drawn(6, 4, 3, 3)})
+    served = pack_of(read_model(saved(made, tmp_path), {"n": 2, "h": 9, "w_": 11}), tmp_path / "pack",
+                     monkeypatch).conv("/Conv/y", device="cpu")
+    assert served.record.pads == pads
+    for sizes in ((9, 11), (7, 9)):
+        x = drawn(1, 4, *sizes)
+        (exact,) = evaluated(made, {"x": x})
+        np.testing.assert_allclose(served(x), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+    for sizes in ((8, 11), (9, 8)):
+        with pytest.raises(ShapeError, match=rf"pads an input of this.*9 x 11.*x = \({sizes[0]}, {sizes[1]}\).*--dim"):
+            served(drawn(1, 4, *sizes))
+
+
+def test_a_transposed_layer_with_an_output_shape_is_for_its_size(tmp_path, monkeypatch):
+    made = model([conv(["x", "w"], op="ConvTranspose", output_shape=[18, 22], strides=[2, 2])], {"x": ["n", 4, 9, 11]},
+                 ["y"], {"w": drawn(4, 6, 3, 3)})
+    served = pack_of(read_model(saved(made, tmp_path), {"n": 2}), tmp_path / "pack",
+                     monkeypatch).conv("/ConvTranspose/y", device="cpu")
+    assert served(drawn(1, 4, 9, 11)).shape == (1, 6, 18, 22)
+    with pytest.raises(ShapeError, match="9 x 11"):
+        served(drawn(1, 4, 10, 11))
+
+
+def test_branches_whose_nodes_have_one_name(tmp_path, monkeypatch):
+    filters = {name: drawn(4, 4, 3, 3) for name in ("then", "else")}
+    branches = {f"{name}_branch": helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["t"], name="c", pads=[1] * 4),
+         helper.make_node(op, ["t"], [f"{name}_o"], name="r")], name, [],
+        [helper.make_empty_tensor_value_info(f"{name}_o")], [numpy_helper.from_array(filters[name], "w")])
+        for name, op in (("then", "Relu"), ("else", "Sigmoid"))}
+    made = model([helper.make_node("If", ["cond"], ["y"], name="if", **branches)],
+                 {"x": [2, 4, 9, 6], "cond": (TensorProto.BOOL, [])}, ["y"], {})
+    found = read_model(saved(made, tmp_path))
+    assert {layer.node for layer in found} == {"if/then_branch/c", "if/else_branch/c"}
+    pack = pack_of(found, tmp_path / "pack", monkeypatch)
+    for name, weight in filters.items():
+        assert np.array_equal(pack.conv(f"if/{name}_branch/c", device="cpu").array("weight"), weight)
+        assert np.array_equal(found[f"if/{name}_branch/c"].arrays().weight, weight)
+
+
+def test_nodes_of_one_name_are_asked_for_by_their_layers(tmp_path, monkeypatch):
+    """ONNX does not hinder them."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"], name="/c"),
+             helper.make_node("Conv", ["a", "w"], ["y"], name="/c")]
+    found = read_model(saved(model(nodes, {"x": [1, 3, 9, 9]}, ["y"], {"w": drawn(3, 3, 3, 3)}), tmp_path))
+    pack = pack_of(found, tmp_path / "pack", monkeypatch)
+    names = [layer.name for layer in found]
+    for ask in (pack.conv, found.__getitem__):
+        with pytest.raises(ArgumentError, match=f"several layers of this node.*{names[0]}, {names[1]}"):
+            ask("/c")
+    assert [pack.conv(name, device="cpu").name for name in names] == names
+
+
+def test_one_image_without_its_batch_is_no_line(path, tmp_path, monkeypatch):
+    served = pack_of(read_model(path), tmp_path / "pack", monkeypatch).conv("/Conv/a", device="cpu")
+    with pytest.raises(ShapeError, match=r"two spatial axes.*x\[None\]"):
+        served(drawn(3, 8, 9))
