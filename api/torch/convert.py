@@ -45,11 +45,19 @@ class Conversion:
     _changed: list[tuple[torch.nn.Module, type]] = field(default_factory=list, repr=False)
 
     def undo(self) -> None:
-        """Make the layers PyTorch's again; weights and hooks stay as they are."""
-        while self._changed:
-            module, kind = self._changed.pop()
-            module.forget_prepared()
-            module.__class__ = kind
+        """Make the layers PyTorch's again; weights and hooks stay as they are. Raises ArgumentError for those whose
+        class is another since (a parametrization makes one of its own), when all others are PyTorch's."""
+        others = [(module, kind) for module, kind in self._changed if type(module) is not OURS[kind]]
+        for module, kind in self._changed:
+            if type(module) is OURS[kind]:
+                module.forget_prepared()        # type: ignore[operator]
+                module.__class__ = kind
+        self._changed = others
+        if others:
+            raise ArgumentError(f"{len(others)} of the layers have another class since", argument="model",
+                                value=", ".join(sorted({type(module).__name__ for module, _ in others})),
+                                hint="take parametrizations off first (torch.nn.utils.parametrize."
+                                     "remove_parametrizations), and call undo() again")
 
     def __str__(self) -> str:
         cells = [("layer", "", "converted", "warpconv", "PyTorch", "why")] + [

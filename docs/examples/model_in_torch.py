@@ -54,9 +54,12 @@ class FromPack(torch.fx.Interpreter):
     """Runs an exported graph. Where a layer's output is due, the pack's kernel makes it; what is folded into the layer
     is passed over."""
 
-    def __init__(self, graph: torch.fx.GraphModule, layers: Any, pack: warpconv.Pack, device: str):
+    def __init__(self, exported: torch.export.ExportedProgram, layers: Any, pack: warpconv.Pack, device: str):
+        graph = exported.module()
         super().__init__(graph, garbage_collect_values=False)
         self.nodes = {node.name: node for node in graph.graph.nodes}
+        inputs = [node for node in graph.graph.nodes if node.op == "placeholder"]       # which module() may rename
+        self.nodes |= dict(zip(exported.graph_signature.user_inputs, inputs))
         self.layers = {layer.output: layer for layer in layers}
         self.inner = {name for layer in layers for name in layer.inner}
         self.convs = {layer.output: pack.conv(layer.name, device=device) for layer in layers}
@@ -87,7 +90,7 @@ def compare(model: nn.Module, x: Tensor, folder: Path, device: str = "cpu") -> t
     warpconv.build_pack(layers, folder / "model.zip", ["sm_90"], weights=True)
     pack = warpconv.open_pack(folder / "model.zip")
     with torch.no_grad():
-        ours = FromPack(torch.export.export(model, (x,)).module(), layers, pack, device).run(x)
+        ours = FromPack(torch.export.export(model, (x,)), layers, pack, device).run(x)
         theirs = model.double()(x.double())
     return float((ours - theirs).abs().max() / theirs.abs().max()), len(layers)
 

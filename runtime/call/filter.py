@@ -16,7 +16,10 @@ class Prepared(Protocol):
 
 class Shared:
     """What nothing changes once it is made: copies are the object itself. Pickles are refused: it is code or memory of
-    a device of this process."""
+    a device of this process. ``AGAIN``: how to have it where a pickle would be loaded."""
+
+    AGAIN = ("pickle the ConvShape, and call specialize() (and prepare()) where it is loaded; packs carry compiled "
+             "kernels")
 
     def __copy__(self) -> Any:
         return self
@@ -27,8 +30,7 @@ class Shared:
     def __reduce_ex__(self, protocol: Any) -> Any:
         name = type(self).__name__
         raise ArgumentTypeError(f"a {name} belongs to one device of this process, and is not pickled", argument=name,
-                                hint="pickle the ConvShape, and call specialize() (and prepare()) where it is loaded; "
-                                     "packs carry compiled kernels")
+                                hint=self.AGAIN)
 
 
 class Filter(Shared):

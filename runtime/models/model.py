@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, overload
 
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.runtime.layers import NamedLayer, same_kernel
 
 LONGEST_NAME = 80
@@ -165,9 +165,12 @@ AS_IT_IS = Form()
 
 
 def check_dims(dims: Mapping[str, int]) -> None:
-    """Raises ArgumentError for a size that is none."""
+    """Raises ArgumentTypeError for what are no sizes by their names, ArgumentError for a size that is none."""
+    if not isinstance(dims, Mapping):
+        raise ArgumentTypeError("sizes are given by their names", argument="dims", value=type(dims).__name__,
+                                hint="a mapping: {'batch': 8}")
     for name, size in dims.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 1:
             raise ArgumentError("a size is a whole number of at least 1", argument=f"dim {name}", value=size)
 
 

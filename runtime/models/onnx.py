@@ -120,14 +120,14 @@ def _fill(light: Any, dims: Mapping[str, int]) -> list[str]:
             place = f"{value.name}.{axis}"
             name = next((name for name in (dim.dim_param, place) if name and name in dims), None)
             if name is not None:
-                dim.dim_value = dims[name]
+                dim.dim_value = int(dims[name])
                 used.add(name)
             elif number < len(light.graph.input):
                 open_.append(dim.dim_param or place)
     unknown = [name for name in dims if name not in used]
     if unknown:
         raise ArgumentError("the model leaves no size of this name open", argument="dim", value=unknown[0],
-                            hint=f"it leaves open: {', '.join(dict.fromkeys(open_)) or 'none'}")
+                            hint=f"it leaves open: {', '.join(sorted({*open_, *used})) or 'none'}")
     return list(dict.fromkeys(open_))
 
 

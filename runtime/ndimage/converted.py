@@ -57,15 +57,22 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
         _check_output(output, input)
     x = input if given == wanted.value else cast(input, wanted.value, stream)
     if name in stored:
-        return once(x, name if own else output, False)
+        return _ordered(once(x, name if own else output, False), output)
     kept = kept_as(name, wanted)
     made = once(x, kept.dtype.value, kept.whole)
     made = cast(cast(made, "int64", stream) if kept.whole else made, name, stream)
     if own:
-        return made
+        return _ordered(made, output)
     with _on(output, stream):
         output[...] = made
     return output
+
+
+def _ordered(made: Any, output: Any) -> Any:
+    """A result of NumPy's in the byte order that ``output`` asks for, if it is an element type."""
+    if isinstance(made, np.ndarray) and isinstance(output, (str, np.dtype)) and not np.dtype(output).isnative:
+        return made.astype(np.dtype(output))
+    return made
 
 
 def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: Any) -> list[Any]:

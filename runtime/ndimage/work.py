@@ -213,7 +213,7 @@ class Work:
             kernel = self._factored(each, view, stored if i == len(passes) - 1 else kept)
             if kernel is not None:
                 made.append(replace(each, kernel=kernel))
-            elif each.lines and each.taps.size > MOST_AT_ONCE:
+            elif each.lines and each.taps.size > MOST_AT_ONCE and not self._only_whole(each, view.dtype):
                 made += each.apart()
             else:
                 made.append(each)
@@ -258,13 +258,18 @@ class Work:
         return self._taken(Step(kernel, weight, source, how, target, how, adds, isinstance(each.taps, np.ndarray)),
                            made)
 
+    @staticmethod
+    def _only_whole(each: Pass, dtype: DType) -> bool:
+        """Whether a product is exact as one filter alone: the sums between its axes are not float32's own."""
+        return exact(each, dtype) and not exact(each, dtype, EXACT_IN_FLOAT32)
+
     def _is_tall(self, each: Pass, how: Seen, dtype: DType) -> bool:
         """Whether a filter of integers has more rows than their kernels take, and sums in float32 are the same."""
         if dtype.is_float or self.extras.algorithm != "auto" or each.is_volume or not isinstance(each.taps, np.ndarray):
             return False
         most = MOST_ROWS.get(how.channels if how.layout is Layout.NHWC else 1)
         return (most is not None and each.size(how)[0] > most
-                and (not exact(each, dtype) or exact(each, dtype, EXACT_IN_FLOAT32)))
+                and not self._only_whole(each, dtype))
 
     def _by_factors(self, source: int, each: Pass, target: int | None, adds: int | None) -> int:
         """A pass by its kernel for factors. Raises Misaligned before anything is launched."""

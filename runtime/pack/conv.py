@@ -13,7 +13,7 @@ from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
 from warpconv.runtime import arrays, forks
-from warpconv.runtime.call.filter import Filter
+from warpconv.runtime.call.filter import Filter, Shared
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.volume import LAYOUTS
 from warpconv.runtime.call.watched import uncompiled
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .pack import Pack
 
 
-class PackConv:
+class PackConv(Shared):
     """One layer of a pack. ``Pack.conv`` makes it; any thread may call it.
 
     Attributes
@@ -39,6 +39,8 @@ class PackConv:
     record : NodeRecord or None
         The model's names of the arrays that it reads and writes, and what is folded into it.
     """
+
+    AGAIN = "keep the pack's path and the layer's name: open_pack(path).conv(name) where it is loaded"
 
     def __init__(self, pack: Pack, name: str, shape: ConvShape, spec: KernelSpec, record: NodeRecord | None, tree: Tree,
                  device: str):

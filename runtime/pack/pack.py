@@ -17,6 +17,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
 from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
+from warpconv.runtime.call.filter import Shared
 from warpconv.runtime.call.kernel import Kernel
 
 from .build import PackReport, Row, build_pack
@@ -46,8 +47,10 @@ class PackKernel:
     size: int               # bytes of the cubin
 
 
-class Pack:
+class Pack(Shared):
     """An opened pack, verified whole. ``open_pack`` makes one; any thread may use it."""
+
+    AGAIN = "keep its path, and call open_pack() where it is loaded"
 
     def __init__(self, path: Path, tree: Tree, manifest: Manifest):
         self.path = path

@@ -47,9 +47,11 @@ def from_array(x: Any, chunks: Any = "auto") -> Any:
                                 value=type(x).__name__, hint="dask.array.from_array(x)")
     try:
         sizes = package("dask.array.core").normalize_chunks(chunks, x.shape, dtype=x.dtype)
-    except (ValueError, TypeError, NotImplementedError) as error:
-        raise ArgumentError(f"no sizes of chunks: {error}", argument="chunks", value=chunks,
-                            hint="an int for all axes, or a tuple with one for each") from error
+    except (ValueError, TypeError, NotImplementedError, ZeroDivisionError):
+        sizes = ()
+    if len(sizes) != x.ndim or any(sum(each) != n or min(each, default=0) < 0 for each, n in zip(sizes, x.shape)):
+        raise ArgumentError("no sizes of chunks", argument="chunks", value=chunks,
+                            hint="an int for all axes, -1 for a whole axis, or a tuple with one for each")
     name = f"warpconv-array-{uuid.uuid4().hex}"
     graph = {(name, *index): x[region] for index, region in _regions(sizes)}
     return da.Array(graph, name, sizes, meta=x[(slice(0, 0),) * x.ndim])
@@ -124,7 +126,7 @@ def _check_target(array: Any, target: Any) -> None:
                          hint=f"an array of shape {array.shape}")
     if target.dtype != array.dtype:
         raise ArgumentTypeError("the target has another element type", argument="target", value=str(target.dtype),
-                                hint=f"one of {array.dtype}, or output={str(target.dtype)!r} in the call before")
+                                hint=f"one of {array.dtype}, or array.astype(target.dtype)")
     if not target.flags.writeable:
         raise ArgumentError("the target is not writeable", argument="target", value="flags.writeable is False",
                             hint="target.copy()")
@@ -140,5 +142,5 @@ def _check_scheduler(array: Any, scheduler: Any) -> None:
     found = package("dask.base").get_scheduler(scheduler=scheduler, collections=[array])
     if found not in (None, package("dask.threaded").get, package("dask.local").get_sync):
         raise ArgumentError("an array in this process is written to by its own threads alone", argument="scheduler",
-                            value=scheduler or getattr(found, "__qualname__", found),
+                            value=getattr(found, "__qualname__", found) if scheduler is None else scheduler,
                             hint='scheduler="threads"; with a cluster array.compute() or to_zarr()')

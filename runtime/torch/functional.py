@@ -125,7 +125,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     its output. Raises as it does, and as ``conv2d``."""
     _check_tensors(input=input, weight=weight, bias=bias)
     _by_rule(stream, algorithm, workspace_limit)
-    if torch.is_autocast_enabled(input.device.type):
+    if not input.is_meta and torch.is_autocast_enabled(input.device.type):
         input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
     _check_float(input.dtype)       # by these names: the operator has another for its input
     alone, last = input.dim() == 3, _is_last(layout)

@@ -14,6 +14,7 @@ import warpconv.torch as layers
 from bench.report import environment
 from bench.report.files import Report
 from bench.studies import networks
+from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.hardware import Hardware
 from warpconv.runtime.call import kernels
 from warpconv.runtime.torch import ahead
@@ -352,3 +353,18 @@ def test_examples_that_cannot_be(example):
     with pytest.raises(warpconv.ArgumentTypeError, match=r"\(example = .*a mapping of keyword arguments") as caught:
         layers.convert(model, example, where="all")
     assert caught.value.argument == "example" and model.training and not model[0]._forward_pre_hooks
+
+
+def test_undo_leaves_layers_of_another_class_and_says_so():
+    """A parametrization makes a class of its own of the layer's."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(4, 8, 3), torch.nn.Conv2d(8, 8, 3))
+    done = layers.convert(model, where="all")
+    torch.nn.utils.parametrizations.weight_norm(model[0])
+    x = torch.randn(1, 4, 9, 9)
+    before = model(x)
+    with pytest.raises(ArgumentError, match="another class.*ParametrizedConv2d.*remove_parametrizations"):
+        done.undo()
+    assert type(model[1]) is torch.nn.Conv2d and torch.allclose(model(x), before, atol=1e-5)
+    torch.nn.utils.parametrize.remove_parametrizations(model[0], "weight")
+    done.undo()
+    assert type(model[0]) is torch.nn.Conv2d and torch.allclose(model(x), before, atol=1e-5)

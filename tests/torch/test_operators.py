@@ -222,3 +222,13 @@ def test_equal_but_wrong_arguments_are_still_refused():
                 sizes[at] = wrong if size == 1 else (1, wrong)
                 with pytest.raises(warpconv.ArgumentTypeError, match="must be an integer"):
                     warpconv.conv2d(x, w, None, *sizes, 4)
+
+
+@pytest.mark.parametrize("axes", [1, 2])
+def test_transposed_layers_take_shapes_alone(axes):
+    name = f"conv_transpose{axes}d"
+    x, w = (torch.empty(*sizes, *[n] * axes, device="meta") for sizes, n in (((2, 4), 5), ((4, 3), 3)))
+    made = getattr(warpconv, name)(x, w, stride=2)
+    assert made.is_meta and made.shape == getattr(torch.nn.functional, name)(x, w, stride=2).shape
+    layer = getattr(warpconv.torch, f"ConvTranspose{axes}d")(4, 3, 3, device="meta")
+    assert layer(x).shape == (2, 3, *[7] * axes)

@@ -1,8 +1,10 @@
 """A model's pack: planned once, arrays kept once, served by node, and never half-written."""
 
+import copy
 import errno
 import json
 import os
+import pickle
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tests.runtime.models.make import conv, drawn, evaluated, model, pack_of, saved
 from tests.runtime.pack.pack_tools import use_fake_compiler
-from warpconv.codegen.errors import ArgumentError, FileError, KernelNotBuilt, PackError, ShapeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, FileError, KernelNotBuilt, PackError, ShapeError
 from warpconv.runtime.layers import NamedLayer
 from warpconv.runtime.models.model import alike
 from warpconv.runtime.models.source import read_model
@@ -298,3 +300,21 @@ def test_one_image_without_its_batch_is_no_line(path, tmp_path, monkeypatch):
     served = pack_of(read_model(path), tmp_path / "pack", monkeypatch).conv("/Conv/a", device="cpu")
     with pytest.raises(ShapeError, match=r"two spatial axes.*x\[None\]"):
         served(drawn(3, 8, 9))
+
+
+def test_copies_share_a_pack_and_its_layers(path, tmp_path, monkeypatch):
+    pack = pack_of(read_model(path), tmp_path / "pack", monkeypatch)
+    served = pack.conv("/Conv/a", device="cpu")
+    assert copy.deepcopy({"pack": pack, "conv": served}) == {"pack": pack, "conv": served}
+    for held, way in ((pack, "open_pack"), (served, r"\.conv\(name\)")):
+        with pytest.raises(ArgumentTypeError, match=f"not pickled.*{way}"):
+            pickle.dumps(held)
+
+
+def test_sizes_are_given_by_name(tmp_path):
+    made = saved(model([conv(["x", "w"])], {"x": ["b", 3, 8, "w_"]}, ["y"], {"w": drawn(4, 3, 3, 3)}), tmp_path)
+    assert read_model(made, {"b": np.int64(2), "w_": 9})[0].shape.n == 2
+    with pytest.raises(ArgumentTypeError, match="dims.*list.*mapping"):
+        read_model(made, [("b", 2)])
+    with pytest.raises(ArgumentError, match="leaves no size.*dim = 'q'.*b, w_"):
+        read_model(made, {"b": 1, "q": 3})

@@ -118,3 +118,12 @@ def test_negative_floats_wrap_round_as_numpys_do(name):
     values = np.array([-3.7, 5.2, -838572450.0, 0.0, -1.0], np.float32)
     expected = np.trunc(values.astype(np.float64)).astype(np.int64) % (1 << 8 * np.dtype(name).itemsize)
     assert np.array_equal(converted.cast(torch.tensor(values), name, None).numpy().astype(np.int64), expected)
+
+
+@pytest.mark.parametrize("name", [">f4", ">i2", ">f8", np.dtype(">f4")])
+def test_results_have_the_byte_order_that_is_asked_for(name):
+    x = np.random.default_rng(3).random((20, 30))
+    made = warpconv.gaussian_filter(x, 1.0, output=name, dtype="float32", device="cpu")
+    assert made.dtype == np.dtype(name)
+    native = np.dtype(name).newbyteorder("=")
+    assert np.array_equal(made, warpconv.gaussian_filter(x, 1.0, output=native, dtype="float32", device="cpu"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warpconv
+import warpconv.opencv as opencv
 from tests import checks, settings
 from warpconv.codegen.algorithms.pixels.plan import supports
 from warpconv.codegen.hardware import Arch
@@ -106,3 +107,14 @@ def test_in_place_and_into_views():
     for output in (canvas[3:73, 5:185:2], canvas[3:73, 5:95], x):
         warpconv.gaussian_filter(x, 4.0, output=output, device="cpu")
         assert np.array_equal(output, expected)
+
+
+def test_whole_products_whose_sums_are_integers_alone(steps):
+    """13 x 13 whole taps of bytes: their sums are int32's, and those between the axes would not be float32's own."""
+    line = np.array([1, 12, 66, 220, 495, 792, 924, 792, 495, 220, 66, 12, 1])
+    slope = np.convolve([1, 0, -1], np.array([1, 10, 45, 120, 210, 252, 210, 120, 45, 10, 1]))
+    x = drawn("uint8", 30, 40)
+    made = opencv.sepFilter2D(x, "int16", slope, line, device="cpu")
+    exact = ndimage.correlate(x.astype("int64"), np.outer(line, slope), mode="mirror")
+    assert np.array_equal(made, np.clip(exact, -2**15, 2**15 - 1))
+    assert steps == [("uint8", (13, 13))]

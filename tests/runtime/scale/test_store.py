@@ -37,6 +37,9 @@ def test_chunks_are_views():
         chunked.from_array([1, 2])
     with pytest.raises(ArgumentError, match="chunks"):
         chunked.from_array(x, (20, 20, 20))
+    for wrong in (0, -3, None, (20, "many"), ((20, 20), 70)):
+        with pytest.raises(ArgumentError, match="no sizes of chunks.*whole axis"):
+            chunked.from_array(x, wrong)
 
 
 @pytest.mark.parametrize("mode", ["reflect", "wrap", "constant"])
@@ -110,7 +113,7 @@ def test_refusals_come_before_anything_is_computed():
     refused = [
         ([0.0], {}, ArgumentTypeError, "target.*list.*to_zarr"),
         (np.zeros((40, 41), "float32"), {}, ShapeError, r"target.*\(40, 41\).*\(40, 40\)"),
-        (np.zeros((40, 40)), {}, ArgumentTypeError, "target.*float64.*output='float64'"),
+        (np.zeros((40, 40)), {}, ArgumentTypeError, "target.*float64.*astype"),
         (np.broadcast_to(np.float32(0), (40, 40)), {}, ArgumentError, "target.*writeable"),
         (x.T, {}, ArgumentError, "target shares memory"),
         (np.zeros_like(x), {"scheduler": "processes"}, ArgumentError, "scheduler.*processes.*threads")]
