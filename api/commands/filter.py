@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Iterator
@@ -84,8 +83,9 @@ def filter_pictures(photos: tuple[str, ...], output: str, kernels: tuple[str, ..
     from .filter_jobs import find_jobs, result_name
     from .filter_run import Filtering, parse_border
     for option, number in (("--scale", scale), ("--offset", offset)):
-        if not math.isfinite(number):
-            raise ArgumentError("this is no finite number", argument=option, value=number, hint="for instance 0.5")
+        if not abs(number) <= 3.4028234e38:         # float32's largest
+            raise ArgumentError("this is no finite number of float32", argument=option, value=number,
+                                hint="for instance 0.5")
     if combine is not None and len(kernels) < 2:
         raise ArgumentError("there is nothing to combine", argument="--combine", value=combine,
                             hint="give --kernel twice, as in --kernel sobel-x --kernel sobel-y")

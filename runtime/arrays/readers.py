@@ -70,7 +70,8 @@ def _from_torch(value: Any, argument: str) -> ArrayView:
         pointer, strides = value.data_ptr(), tuple(value.stride())
     except RuntimeError as error:       # sparse, quantised, fake and wrapped tensors have no plain memory
         raise ArgumentTypeError(f"the tensor has no plain memory ({str(error).splitlines()[0]})", argument=argument,
-                                hint="give a dense tensor") from error
+                                hint="give a dense tensor; batched gradients and torch.func's vmap of what is no "
+                                     "operator make such ones: is_grads_batched=False, vectorize=False") from error
     if value.is_neg():      # torch.imag(z.conj()): memory holds the elements with the opposite sign
         raise ArgumentTypeError("the tensor is a lazy negation", argument=argument, hint="use .resolve_neg()")
     ordinal = None if device.type == "cpu" else _torch_ordinal(device)

@@ -189,8 +189,11 @@ class _Reader:
         translated = None if made is None else made(self, node, arguments)
         op, inputs, attributes = translated or (
             name, [self._name(one) for one in node.all_input_nodes], {})
+        domain = "" if translated else "aten"
+        if name.startswith("warpconv::conv"):       # a converted model's, which read.py leaves out in words
+            op, domain = "Conv", "warpconv"
         self.nodes.append(Node(label=self._label(node, op), op=op, inputs=tuple(inputs), outputs=(node.name,),
-                               attributes=attributes, domain="" if translated else "aten"))
+                               attributes=attributes, domain=domain))
         if name.endswith("_") and node.args and hasattr(node.args[0], "name"):
             self._renamed[self._name(node.args[0])] = node.name
 

@@ -235,7 +235,7 @@ def generic_laplace(input: Any, derivative2: Callable[..., Any], output: Any = N
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As correlate does.
     """
-    told = _Generic(derivative2, "derivative2", False, tuple(extra_arguments), dict(extra_keywords or {}), mode,
+    told = _Generic(derivative2, "derivative2", False, _extra(extra_arguments), dict(extra_keywords or {}), mode,
                     cval, axes, layout, Extras(device, stream, algorithm))
     return told.once(input, output) if dtype is None else converted.call(told.once, input, output, dtype, stream)
 
@@ -278,7 +278,7 @@ def generic_gradient_magnitude(input: Any, derivative: Callable[..., Any], outpu
         As correlate does;
         ArgumentTypeError for an output of integers, where SciPy's squares wrap.
     """
-    told = _Generic(derivative, "derivative", True, tuple(extra_arguments), dict(extra_keywords or {}), mode,
+    told = _Generic(derivative, "derivative", True, _extra(extra_arguments), dict(extra_keywords or {}), mode,
                     cval, axes, layout, Extras(device, stream, algorithm))
     return told.once(input, output) if dtype is None else converted.call(told.once, input, output, dtype, stream)
 
@@ -337,6 +337,13 @@ def _check_squares(dtype: DType) -> None:
     if not dtype.is_float:
         raise ArgumentTypeError("squares of slopes do not fit this type, where SciPy's wrap", argument="output",
                                 value=dtype.value, hint="output='float32'")
+
+
+def _extra(arguments: Any) -> tuple[Any, ...]:
+    if not isinstance(arguments, (tuple, list)):
+        raise ArgumentTypeError("further arguments are a sequence", argument="extra_arguments",
+                                value=type(arguments).__name__, hint="(value,)")
+    return tuple(arguments)
 
 
 class _Generic:

@@ -344,3 +344,11 @@ def test_a_bar_is_for_terminals(photos, tmp_path, monkeypatch):
     shown = run(photos, tmp_path / "out", "--kernel", "box:3")
     assert "━" in shown.stderr and shown.exit_code == 0
     assert "━" not in run(photos, tmp_path / "out", "--kernel", "box:3", "--json").stderr
+
+
+@pytest.mark.parametrize("option", ["--scale", "--offset"])
+@pytest.mark.parametrize("number", ["inf", "nan", "1e39"])
+def test_numbers_that_float32_does_not_have_are_refused(tmp_path, option, number):
+    Image.fromarray(np.zeros((5, 6), np.uint8)).save(tmp_path / "in.png")
+    done = run(tmp_path / "in.png", tmp_path / "out.png", "--kernel", "box:3", option, number)
+    assert done.exit_code == 2 and option in done.output and not (tmp_path / "out.png").exists()

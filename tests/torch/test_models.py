@@ -173,3 +173,20 @@ def test_a_network_of_torchvision_runs_from_its_pack(tmp_path):
     worst, served = script.compare(script.drawn(models.mobilenet_v2(weights=None, width_mult=0.25)),
                                    torch.randn(1, 3, 32, 32), tmp_path)
     assert served == 52 and worst < 1e-4
+
+
+def test_layers_that_are_warpconv_s_already_are_left_out_in_words():
+    import warpconv.torch
+    model = nn.Sequential(nn.Conv2d(4, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3))
+    x = torch.randn(1, 4, 9, 9)
+    done = warpconv.torch.convert(model, where="all")
+    found = warpconv.layers_of(model, x)
+    assert len(found) == 0 and len(found.left_out) == 2
+    assert "undo()" in found.left_out[0].reason
+    done.undo()
+    assert len(warpconv.layers_of(model, x)) == 2
+
+
+def test_the_example_runs_a_model_whose_argument_is_called_input(tmp_path):
+    worst, served = example("model_in_torch").compare(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(1, 3, 8, 8), tmp_path)
+    assert served == 1 and worst < 1e-5

@@ -179,3 +179,8 @@ def test_every_linear_filter_of_scipy_is_here():
              and value.__module__ == ndimage.sobel.__module__}
     found = named if "correlate1d" in named else set(ndimage._filters.__all__)
     assert {name for name in found if name not in others and not hasattr(warpconv, name)} == set()
+
+
+def test_further_arguments_are_a_sequence():
+    with pytest.raises(ArgumentTypeError, match="extra_arguments.*int"):
+        warpconv.generic_laplace(np.zeros((4, 5), np.float32), lambda *given: None, extra_arguments=3)
