@@ -67,8 +67,8 @@ def _layer(name: str, one: Found) -> ModelLayer:
 
 def _found(graph: Graph, number: int, node: Node, form: Form) -> Found:
     if node.domain == "warpconv":
-        raise LeftOutError("warpconv computes it already: call undo() of what convert returned first, or give the model "
-                           "with PyTorch's own layers")
+        raise LeftOutError("warpconv computes it already: call undo() of what convert returned first, or give the "
+                           "model with PyTorch's own layers")
     if node.domain:
         raise LeftOutError(f"there are no kernels for {node.domain}.{node.op}, an operation outside ONNX")
     if node.op in ("Conv", "ConvTranspose"):

@@ -188,5 +188,6 @@ def test_layers_that_are_warpconv_s_already_are_left_out_in_words():
 
 
 def test_the_example_runs_a_model_whose_argument_is_called_input(tmp_path):
-    worst, served = example("model_in_torch").compare(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), torch.randn(1, 3, 8, 8), tmp_path)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+    worst, served = example("model_in_torch").compare(model, torch.randn(1, 3, 8, 8), tmp_path)
     assert served == 1 and worst < 1e-5
