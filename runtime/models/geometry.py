@@ -12,6 +12,7 @@ from warpconv.codegen.shape import ConvShape
 
 from .graph import Graph, LeftOutError, Node
 
+SAME = ("SAME_UPPER", "SAME_LOWER")
 _WORDS = {2: "one and two", 3: "one, two and three"}
 
 
@@ -50,9 +51,8 @@ def forward_geometry(graph: Graph, node: Node, x: str, w: str, most: int = 2) ->
         raise LeftOutError(f"its filter has {filters[1]} channels in {groups} groups, and its input {sizes[1]}")
     if filters[0] % groups:
         raise LeftOutError(f"its {filters[0]} filters cannot be divided into {groups} groups")
-    spans = [step * (taps - 1) + 1 for taps, step in zip(filters[2:], dilation)]
-    pads = _pads(node, axes, [max(0, (-(-size // step) - 1) * step + span - size)
-                              for size, step, span in zip(sizes[2:], stride, spans)])
+    auto = auto_pad(node)
+    pads = (same_pads(auto, sizes[2:], stride, filters[2:], dilation) if auto in SAME else _pads(node, axes))
     return _planar(sizes[0], sizes[1], sizes[2:], filters[0], filters[2:], stride, pads, dilation, groups, axes)
 
 
@@ -79,7 +79,7 @@ def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
         first = [total - total // 2 for total in totals] if auto_pad(node) != "SAME_UPPER" else [t // 2 for t in totals]
         pads = [(before, total - before) for before, total in zip(first, totals)]
     else:
-        pads = _pads(node, axes, [0] * axes)
+        pads = _pads(node, axes)
     image = [most - before - after for most, (before, after) in zip(full, pads)]
     # rows at the output's end that no product reaches: the layer's padding there is less by as many
     pads = [(before, after if more < step else after - more)
@@ -138,15 +138,20 @@ def _steps(node: Node, axes: int) -> tuple[tuple[int, ...], tuple[int, ...], int
     return _numbers(node, "strides", axes, 1), _numbers(node, "dilations", axes, 1), groups
 
 
-def _pads(node: Node, axes: int, same: Sequence[int]) -> list[tuple[int, int]]:
-    """(before, after) for each axis; ``same``: the totals of SAME. Raises LeftOutError."""
+def same_pads(auto: str, sizes: Sequence[int], stride: Sequence[int], taps: Sequence[int],
+              dilation: Sequence[int]) -> list[tuple[int, int]]:
+    """(before, after) for each axis by one of SAME: ceil(size / stride) outputs."""
+    totals = [max(0, (-(-size // step) - 1) * step + (n - 1) * apart + 1 - size)
+              for size, step, n, apart in zip(sizes, stride, taps, dilation)]
+    pairs = [(total // 2, total - total // 2) for total in totals]
+    return pairs if auto == "SAME_UPPER" else [(after, before) for before, after in pairs]
+
+
+def _pads(node: Node, axes: int) -> list[tuple[int, int]]:
+    """(before, after) for each axis where it does not follow from the sizes. Raises LeftOutError."""
     auto = auto_pad(node)
     if auto == "VALID":
         return [(0, 0)] * axes
-    if auto == "SAME_UPPER":
-        return [(total // 2, total - total // 2) for total in same]
-    if auto == "SAME_LOWER":
-        return [(total - total // 2, total // 2) for total in same]
     if auto not in ("", "NOTSET"):
         raise LeftOutError(f"its auto_pad {auto!r} is not known")
     pads = _numbers(node, "pads", 2 * axes, 0)
@@ -160,7 +165,7 @@ def pads_of(node: Node, shape: ConvShape) -> str:
     if "Transpose" in node.op:
         return "sizes" if node.attributes.get("output_shape") else ""
     auto = auto_pad(node)
-    return auto if auto.startswith("SAME") and max(shape.stride) > 1 else ""
+    return auto if auto in SAME and max(shape.stride) > 1 else ""
 
 
 def auto_pad(node: Node) -> str:

@@ -17,6 +17,7 @@ from warpconv.runtime.call.filter import Filter, Shared
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.call.volume import LAYOUTS
 from warpconv.runtime.call.watched import uncompiled
+from warpconv.runtime.models.geometry import SAME, same_pads
 
 from .format import Tree
 from .nodes import NodeRecord, read_array
@@ -188,11 +189,8 @@ class PackConv(Shared):
         own = shape.outputs if self.transposed else shape.image
         if not pads or len(sizes) != len(own) or tuple(sizes) == tuple(own):
             return
-        if pads != "sizes":
-            totals = [max(0, (-(-size // step) - 1) * step + (taps - 1) * dilation + 1 - size)
-                      for size, step, taps, dilation in zip(sizes, shape.stride, shape.taps, shape.dilation)]
-            before = [total // 2 if pads == "SAME_UPPER" else total - total // 2 for total in totals]
-            if [tuple(pair) for pair in shape.padding] == [(n, total - n) for n, total in zip(before, totals)]:
+        if pads in SAME:
+            if same_pads(pads, sizes, shape.stride, shape.taps, shape.dilation) == list(shape.padding):
                 return
         built = " x ".join(map(str, own))
         raise ShapeError(f"the model pads an input of this size otherwise than one of {built}, which was built",

@@ -16,6 +16,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, FileError
 from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.models.geometry import SAME
 
 from .format import LARGEST_FILE, Tree, array_bytes, file_record
 
@@ -106,7 +107,7 @@ def decoded(meta: Any) -> NodeRecord:
     if not set(meta["arrays"]) <= {"weight", "bias"}:
         raise ValueError("it has other arrays than weight and bias")
     pads = meta.get("pads", "")         # packs of earlier versions have none
-    if pads not in ("", "SAME_UPPER", "SAME_LOWER", "sizes"):
+    if pads not in ("", "sizes", *SAME):
         raise ValueError("its padding follows from what is not known")
     return NodeRecord(**texts, axes=meta["axes"], folded=tuple(folded), pads=pads,
                       arrays={key: _array_record(one) for key, one in meta["arrays"].items()})
