@@ -90,9 +90,9 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
     if paths.exists(path) and not paths.is_file(path):      # a pipe would keep us waiting for its other end
         raise InputFileError("this is no regular file", argument=argument, value=str(path), hint="name an image file")
     with _broken_files(path, argument), contextlib.ExitStack() as stack:
-        with open(path, "rb") as file:
-            is_tiff = file.read(4) in _TIFF
         file = stack.enter_context(open(path, "rb"))    # by its name Pillow maps it, and reads turned rows wrong
+        is_tiff = file.read(4) in _TIFF
+        file.seek(0)
         try:
             image = image_module.open(file)
         except image_module.UnidentifiedImageError:

@@ -47,7 +47,7 @@ class Conversion:
     def undo(self) -> None:
         """Make the layers PyTorch's again; weights and hooks stay as they are. Raises ArgumentError for those whose
         class is another since (a parametrization makes one of its own), when all others are PyTorch's."""
-        others = [(module, kind) for module, kind in self._changed if type(module) is not OURS[kind]]
+        others = [(module, kind) for module, kind in self._changed if type(module) not in (kind, OURS[kind])]
         for module, kind in self._changed:
             if type(module) is OURS[kind]:
                 module.forget_prepared()        # type: ignore[operator]

@@ -22,7 +22,7 @@ from warpconv.runtime import arrays
 from warpconv.runtime.arrays import factories
 from warpconv.runtime.call.recording import recording
 
-from .target import is_dtype, name_of, output_types
+from .target import has_order, is_dtype, name_of, output_types
 
 TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
          "float32", "float64")      # that can be converted, if their library has them
@@ -70,7 +70,7 @@ def call(once: Callable[[Any, Any, bool], Any], input: Any, output: Any, dtype: 
 
 def _ordered(made: Any, output: Any) -> Any:
     """A result of NumPy's in the byte order that ``output`` asks for, if it is an element type."""
-    if isinstance(made, np.ndarray) and isinstance(output, (str, np.dtype)) and not np.dtype(output).isnative:
+    if isinstance(made, np.ndarray) and has_order(output) and not np.dtype(output).isnative:
         return made.astype(np.dtype(output))
     return made
 
@@ -88,13 +88,13 @@ def of_list(job: Any, images: Sequence[Any], output: Any, dtype: Any, stream: An
         made = job.one_by_one(images, output if own else names)
     elif names[0] in {each.value for each in output_types(wanted)}:
         x = [image if name == wanted.value else cast(image, wanted.value, stream) for image, name in zip(images, given)]
-        return list(job(x, names[0] if own else output))
+        return [_ordered(each, output) for each in job(x, names[0] if own else output)]
     elif kept.whole:
         made = job.one_by_one(images, names[0])
     else:
         made = job([cast(image, wanted.value, stream) for image in images], kept.dtype.value)
         made = [cast(each, names[0], stream) for each in made]
-    return list(made) if own else write(output, made, stream)
+    return [_ordered(each, output) for each in made] if own else write(output, made, stream)
 
 
 def types_of_list(images: Sequence[Any], output: Any) -> tuple[list[str], list[str]]:

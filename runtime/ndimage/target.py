@@ -74,6 +74,11 @@ def is_dtype(output: Any) -> bool:
     return isinstance(output, (type, np.dtype, str)) or (torch is not None and isinstance(output, torch.dtype))
 
 
+def has_order(output: Any) -> bool:
+    """Whether it is an element type that says its byte order."""
+    return isinstance(output, np.dtype) or isinstance(output, str) and output[:1] in ("<", ">")
+
+
 def name_of(dtype: Any, argument: str, hint: str = "for instance 'float32'") -> str:
     """The name of an element type of any library. Raises ArgumentTypeError."""
     name = dtype.value if isinstance(dtype, DType) else str(dtype)
@@ -88,8 +93,7 @@ def name_of(dtype: Any, argument: str, hint: str = "for instance 'float32'") -> 
 def _element(output: Any, types: tuple[DType, ...]) -> DType:
     names = ", ".join(dtype.value for dtype in types)
     name = name_of(output, "output", f"one of {names}")
-    told = isinstance(output, np.dtype) or isinstance(output, str) and output[:1] in ("<", ">")
-    if told and not np.dtype(output).isnative:
+    if has_order(output) and not np.dtype(output).isnative:
         raise ArgumentTypeError("results are in this machine's byte order", argument="output", value=output,
                                 hint=f"'{name}', and .astype of the result; or dtype=, the type to compute in")
     for dtype in types:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import mmap
 import threading
 from collections.abc import Iterator, Sequence
@@ -54,17 +55,14 @@ def lines(shape: tuple[int, ...], ours: tuple[int, ...], theirs: tuple[int, ...]
     starts = tuple((sum(at * our for at, (_, our, _) in zip(each, around)),
                     sum(at * their for at, (_, _, their) in zip(each, around)))
                    for each in itertools.product(*(range(extent) for extent, _, _ in around))) \
-        if _count(around) * LEAST_COPY <= max(_count(merged) * itemsize, LEAST_COPY) else ()
-    if not starts or min(pitches) < width or max(pitches) > MOST_PITCH or (height > 1 and width < LEAST_ROW):
+        if _count(around) * LEAST_COPY <= max(_count(merged) * itemsize, LEAST_COPY) else ()     # none: too many
+    if not starts or min(pitches) < width or (height > 1 and (width < LEAST_ROW or max(pitches) > MOST_PITCH)):
         return None
     return Lines(width, height, (pitches[0], pitches[1]), starts)
 
 
 def _count(axes: Sequence[tuple[int, int, int]]) -> int:
-    count = 1
-    for extent, _, _ in axes:
-        count *= extent
-    return count
+    return math.prod(extent for extent, _, _ in axes)
 
 
 def copy(runtime: Any, how: Lines, here: int, there: int, direction: int, stream: Any) -> None:
@@ -100,7 +98,9 @@ class Locks:
         """Lock what is not locked, for ``release``. Raises DeviceError; then nothing more is locked than before."""
         held: list[_Range] = []
         try:
-            for low, high in _pages([each for each in spans if not self._is_others(runtime, *each)]):
+            with self._changed:
+                ours = _pages([each for each in spans if not self._is_others(runtime, *each)])
+            for low, high in ours:
                 with self._changed:
                     while not all(each.holders for each in self._meeting(low, high)):
                         self._changed.wait()            # one is just being unlocked
@@ -118,17 +118,28 @@ class Locks:
         return held
 
     def release(self, runtime: Any, held: Sequence[_Range]) -> None:
-        """Unlock what nobody else holds, when no copy is at work in it."""
+        """Unlock what nobody else holds, when no copy is at work in it. Raises DeviceError, when all is done."""
+        failed: Exception | None = None
         for each in held:
             with self._changed:
                 each.holders -= 1
                 if each.holders:
                     continue
-                while each.copies:                      # no further one begins
-                    self._changed.wait()
+                try:
+                    while each.copies:                  # no further one begins
+                        self._changed.wait()
+                except BaseException:
+                    each.holders += 1                   # stays locked, and of use to others
+                    raise
                 self._ranges.remove(each)
-                runtime.hostUnregister(each.low)
+                try:
+                    runtime.hostUnregister(each.low)
+                except runtime.CUDARuntimeError as error:
+                    failed = error
                 self._changed.notify_all()
+        if failed is not None:
+            raise DeviceError(f"memory could not be unlocked: {failed}", argument="arrays",
+                              hint="an earlier error of the GPU is the likely cause") from failed
 
     @contextlib.contextmanager
     def reading(self, runtime: Any, arrays: Sequence[Any]) -> Iterator[bool]:

@@ -54,7 +54,7 @@ def put(made: Any, into: np.ndarray | None) -> Any:
     """An array of NumPy's or CuPy's, or None when it is written to ``into``."""
     if into is None:
         return made
-    np.copyto(into, made if isinstance(made, np.ndarray) else made.get())
+    np.copyto(into, made.get() if hasattr(made, "get") else made)
     return None
 
 
@@ -110,11 +110,11 @@ def _through(call: Call, window: Window, ordinal: int, lane: Lane, kept: tuple[s
             if not _brought(window, there, lane, used):
                 staging.feed(window, there, lane.blocks, lane.stream, _helpers)
             back = _back(module.ascontiguousarray(call(there, f"cuda:{ordinal}", None)[kept]), into, lane, used)
+            lane.wait()
         except BaseException:
             with contextlib.suppress(Exception):    # the first error is the one to tell
                 lane.wait()                         # for copies from memory that may be unlocked or freed next
             raise
-        lane.wait()
     return back
 
 

@@ -53,8 +53,8 @@ def from_array(x: Any, chunks: Any = "auto") -> Any:
         raise ArgumentError("no sizes of chunks", argument="chunks", value=chunks,
                             hint="an int for all axes, -1 for a whole axis, or a tuple with one for each")
     name = f"warpconv-array-{uuid.uuid4().hex}"
-    graph = {(name, *index): x[region] for index, region in _regions(sizes)}
-    return da.Array(graph, name, sizes, meta=x[(slice(0, 0),) * x.ndim])
+    graph = {(name, *index): x[(*region, ...)] for index, region in _regions(sizes)}
+    return da.Array(graph, name, sizes, meta=x[(*(slice(0, 0),) * x.ndim, ...)])
 
 
 def store(array: Any, target: Any, *, scheduler: Any = None, num_workers: int | None = None) -> Any:
@@ -89,7 +89,7 @@ def store(array: Any, target: Any, *, scheduler: Any = None, num_workers: int | 
     name = f"warpconv-store-{uuid.uuid4().hex}"
     graph: dict[Any, Any] = {}
     for index, region in _regions(array.chunks):
-        place, key = target[region], (array.name, *index)
+        place, key = target[(*region, ...)], (array.name, *index)      # a view also of no axes
         task = layer.get(key) if isinstance(layer, package("dask.highlevelgraph").MaterializedLayer) else None
         if place.size == 0:
             continue
@@ -126,7 +126,8 @@ def _check_target(array: Any, target: Any) -> None:
                          hint=f"an array of shape {array.shape}")
     if target.dtype != array.dtype:
         raise ArgumentTypeError("the target has another element type", argument="target", value=str(target.dtype),
-                                hint=f"one of {array.dtype}, or array.astype(target.dtype)")
+                                hint=f"one of {array.dtype}" + (", or array.astype(target.dtype)" if
+                                                                target.dtype.isnative else ": in native byte order"))
     if not target.flags.writeable:
         raise ArgumentError("the target is not writeable", argument="target", value="flags.writeable is False",
                             hint="target.copy()")
@@ -137,9 +138,13 @@ def _check_target(array: Any, target: Any) -> None:
 
 def _check_scheduler(array: Any, scheduler: Any) -> None:
     """Raises ArgumentError where other processes would do the work: what they write is not seen here."""
-    if isinstance(scheduler, ThreadPoolExecutor):
+    if isinstance(scheduler or package("dask").config.get("scheduler", None), ThreadPoolExecutor):
         return
-    found = package("dask.base").get_scheduler(scheduler=scheduler, collections=[array])
+    try:
+        found = package("dask.base").get_scheduler(scheduler=scheduler, collections=[array])
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise ArgumentError(f"no scheduler: {str(error).splitlines()[0]}", argument="scheduler", value=scheduler,
+                            hint='"threads" or "synchronous"') from error
     if found not in (None, package("dask.threaded").get, package("dask.local").get_sync):
         raise ArgumentError("an array in this process is written to by its own threads alone", argument="scheduler",
                             value=getattr(found, "__qualname__", found) if scheduler is None else scheduler,

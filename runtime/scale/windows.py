@@ -194,8 +194,9 @@ def filled_from(array: Any) -> Iterator[np.ndarray]:
     for layer in array.dask.layers.values():
         if isinstance(layer, package("dask.highlevelgraph").MaterializedLayer):
             for task in layer.values():
-                value = getattr(task, "value", task)        # newer Dask wraps arrays
-                if isinstance(value, tuple) and value and isinstance(value[0], Chunk):
-                    yield from (part for part in value[0].window.parts if isinstance(part, np.ndarray))
+                value = getattr(task, "value", task)        # newer Dask wraps arrays, and what it has optimised
+                call = value[0] if isinstance(value, tuple) and value else getattr(value, "func", None)
+                if isinstance(call, Chunk):
+                    yield from (part for part in call.window.parts if isinstance(part, np.ndarray))
                 elif isinstance(value, np.ndarray):
                     yield value

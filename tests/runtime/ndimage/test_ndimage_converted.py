@@ -127,3 +127,11 @@ def test_results_have_the_byte_order_that_is_asked_for(name):
     assert made.dtype == np.dtype(name)
     native = np.dtype(name).newbyteorder("=")
     assert np.array_equal(made, warpconv.gaussian_filter(x, 1.0, output=native, dtype="float32", device="cpu"))
+    pair = warpconv.gaussian_filter([x, x[:9]], 1.0, output=name, dtype="float32", device="cpu")
+    assert [each.dtype for each in pair] == [np.dtype(name)] * 2
+
+
+def test_names_of_types_of_other_libraries_have_no_byte_order():
+    x = np.random.default_rng(3).random((20, 30))
+    made = warpconv.gaussian_filter(x, 1.0, output="torch.float32", dtype="float32", device="cpu")
+    assert made.dtype == np.float32

@@ -77,6 +77,7 @@ def test_what_no_copy_reaches_goes_by_blocks(view):
 def test_rows_further_apart_than_copies_take_go_by_blocks():
     assert lines((4, 1000), (2**31, 4), (4000, 4), 4) is None
     assert lines((4, 1000), (2**31 - 4, 4), (4000, 4), 4) is not None
+    assert lines((3 << 30,), (1,), (1,), 1).width == 3 << 30       # one row has no distance to the next
 
 
 # ---- through a GPU
@@ -206,6 +207,40 @@ def test_pages_are_unlocked_when_no_copy_is_at_work(gpus):
         each.join(20)
     assert len(runtime.locked) == 1 and again[0][0].holders == 1
     locked.locks.release(runtime, again[0])
+    assert not runtime.locked
+
+
+def test_an_unlocking_that_fails_is_told_and_the_others_are_done(gpus, monkeypatch):
+    x, runtime = np.zeros(300_000), gpus.cuda.runtime
+    held = locked.locks.hold(runtime, [locked.span(x[:100_000]), locked.span(x[200_000:])])
+    real, failing = runtime.hostUnregister, [True]
+
+    def once(address):
+        if failing.pop() if failing else False:
+            raise runtime.CUDARuntimeError("cudaErrorIllegalAddress")
+        real(address)
+
+    monkeypatch.setattr(runtime, "hostUnregister", once)
+    with pytest.raises(DeviceError, match="could not be unlocked.*cudaErrorIllegalAddress"):
+        locked.locks.release(runtime, held)
+    assert len(runtime.locked) == 1 and not locked.locks._ranges
+
+
+def test_an_interrupted_wait_leaves_memory_locked_and_of_use(gpus, monkeypatch):
+    x, runtime = np.zeros(100_000), gpus.cuda.runtime
+    held = kept(x, runtime)
+    with locked.locks.reading(runtime, [x]):
+        def interrupted(*given):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(locked.locks._changed, "wait", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                locked.locks.release(runtime, held)
+    again = kept(x, runtime)            # does not wait for ever
+    assert len(runtime.locked) == 1 and again == held
+    for _ in range(2):
+        locked.locks.release(runtime, held)
     assert not runtime.locked
 
 

@@ -116,14 +116,28 @@ def test_refusals_come_before_anything_is_computed():
         (np.zeros((40, 40)), {}, ArgumentTypeError, "target.*float64.*astype"),
         (np.broadcast_to(np.float32(0), (40, 40)), {}, ArgumentError, "target.*writeable"),
         (x.T, {}, ArgumentError, "target shares memory"),
-        (np.zeros_like(x), {"scheduler": "processes"}, ArgumentError, "scheduler.*processes.*threads")]
+        (np.zeros_like(x), {"scheduler": "processes"}, ArgumentError, "scheduler.*processes.*threads"),
+        (np.zeros_like(x), {"scheduler": "nonsense"}, ArgumentError, "no scheduler.*nonsense.*threads"),
+        (np.zeros((40, 40), ">f4"), {}, ArgumentTypeError, "target.*>f4.*native byte order")]
     for target, options, error, words in refused:
         with pytest.raises(error, match=words):
             chunked.store(lazy, target, **options)
     with pytest.raises(ArgumentError, match="shares memory"):
         chunked.store(chunked.sobel(chunked.from_array(x, 20), device="cpu"), x)
+    import dask
+    (optimised,) = dask.optimize(chunked.sobel(chunked.from_array(x, 20), device="cpu"))
+    with pytest.raises(ArgumentError, match="shares memory"):
+        chunked.store(optimised, x)
     with pytest.raises(ArgumentTypeError, match="Dask array"):
         chunked.store(x, x)
+
+
+def test_arrays_without_axes():
+    x = np.full((), 3, np.float32)
+    y = np.zeros_like(x)
+    assert chunked.store(chunked.from_array(x), y) is y and y == 3
+    chunked.store(da.ones((4, 5), dtype="float32").sum(), y)
+    assert y == 20
 
 
 def test_a_cluster_s_processes_cannot_write_here():
