@@ -243,7 +243,7 @@ class Work:
         how = planes.seen(image.shape, each.axes)
         if target is None:
             how = planes.channels_last(image, each.axes) or how     # filtered as it lies in memory
-        if self._is_tall(each, how, image.view.dtype):
+        if dtype is not DType.INT32 and self._is_tall(each, how, image.view.dtype):     # which no floats are stored as
             as_floats = self._apply(source, identity(image.rank, axis=each.axes[0]), DType.FLOAT32)
             return self._apply(as_floats, replace(each, steps=(*epilogue, *each.steps)), dtype, target, adds)
         if target is None and how.turned is not None:

@@ -85,6 +85,14 @@ def test_sums_that_float32_cannot_hold_stay_integers(steps):
     assert steps == [("uint16", (33, 1))]
 
 
+def test_int32_results_are_of_integers(steps):
+    """Exact in float32 too, but no kernel stores floats as int32."""
+    x = drawn("uint8", 60, 50)
+    taps = np.arange(33) - 16
+    made = warpconv.correlate1d(x, taps, 0, output="int32", device="cpu")
+    assert np.array_equal(made, ndimage.correlate1d(x.astype("int64"), taps, 0)) and steps == [("uint8", (33, 1))]
+
+
 def test_photos(steps):
     """Channels side by side; a column's filter sees one plane of all of them."""
     x = drawn("uint8", 64, 72, 3)
