@@ -229,7 +229,7 @@ def locked(*arrays: Any) -> Iterator[None]:
     """Keep arrays in page-locked memory while a block of code runs: GPUs read and write them where they lie.
 
     For ``warpconv.dask.store`` of what is made of ``warpconv.dask.from_array``; without it chunks are copied to
-    page-locked memory and from there. Locking takes a second for some 30 GB, and that memory is not swapped meanwhile.
+    page-locked memory and from there. Locking takes a second for 10 to 45 GB, and that memory is not swapped meanwhile.
     Without a GPU, or without CuPy, nothing is locked.
 
     Parameters
