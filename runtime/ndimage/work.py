@@ -30,6 +30,8 @@ from .target import Target
 # A whole filter of two axes is taken up to this many taps. Beyond it, the products cost more than storing and reading
 # the image once more: at 11 x 11, 121 multiply-adds an output are as long as its 8 bytes take twice on an H200.
 MOST_AT_ONCE = 121
+# And up to so many where it is exact as a whole alone: with more, products cost too much.
+MOST_EXACT = 31 * 31
 # Rows of a filter that kernels for 8- and 16-bit pixels have registers for, by channels side by side. With more, every
 # tap would be loaded for every pixel: as float32, which costs a pass, such an image is filtered in a tenth of the
 # instructions (33 rows of one column).
@@ -213,7 +215,8 @@ class Work:
             kernel = self._factored(each, view, stored if i == len(passes) - 1 else kept)
             if kernel is not None:
                 made.append(replace(each, kernel=kernel))
-            elif each.lines and each.taps.size > MOST_AT_ONCE and not self._only_whole(each, view.dtype):
+            elif each.lines and each.taps.size > MOST_AT_ONCE and not (
+                    each.taps.size <= MOST_EXACT and self._only_whole(each, view.dtype)):
                 made += each.apart()
             else:
                 made.append(each)
@@ -268,8 +271,7 @@ class Work:
         if dtype.is_float or self.extras.algorithm != "auto" or each.is_volume or not isinstance(each.taps, np.ndarray):
             return False
         most = MOST_ROWS.get(how.channels if how.layout is Layout.NHWC else 1)
-        return (most is not None and each.size(how)[0] > most
-                and not self._only_whole(each, dtype))
+        return most is not None and each.size(how)[0] > most and not self._only_whole(each, dtype)
 
     def _by_factors(self, source: int, each: Pass, target: int | None, adds: int | None) -> int:
         """A pass by its kernel for factors. Raises Misaligned before anything is launched."""

@@ -189,9 +189,8 @@ class PackConv(Shared):
         own = shape.outputs if self.transposed else shape.image
         if not pads or len(sizes) != len(own) or tuple(sizes) == tuple(own):
             return
-        if pads in SAME:
-            if same_pads(pads, sizes, shape.stride, shape.taps, shape.dilation) == list(shape.padding):
-                return
+        if pads in SAME and same_pads(pads, sizes, shape.stride, shape.taps, shape.dilation) == list(shape.padding):
+            return
         built = " x ".join(map(str, own))
         raise ShapeError(f"the model pads an input of this size otherwise than one of {built}, which was built",
                          argument="x", value=tuple(sizes),

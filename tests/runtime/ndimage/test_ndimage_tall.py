@@ -117,6 +117,13 @@ def test_in_place_and_into_views():
         assert np.array_equal(output, expected)
 
 
+def test_large_products_stay_apart(steps):
+    """33 x 33 taps are a thousand products; by axes 66, whose sums float32 rounds."""
+    x = drawn("uint16", 40, 50)
+    opencv.sepFilter2D(x, "float32", np.ones(33), np.ones(33), device="cpu")
+    assert (33, 33) not in {size for _, size in steps} and (1, 33) in {size for _, size in steps}
+
+
 def test_whole_products_whose_sums_are_integers_alone(steps):
     """13 x 13 whole taps of bytes: their sums are int32's, and those between the axes would not be float32's own."""
     line = np.array([1, 12, 66, 220, 495, 792, 924, 792, 495, 220, 66, 12, 1])

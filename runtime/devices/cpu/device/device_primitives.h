@@ -22,8 +22,8 @@
 //   wc_copy_async_16          16 (8, 4) bytes, global to shared; here  -
 //                             at once, on a GPU by wc_copy_async_wait
 //   wc_copy_async_if_16       the same for lanes that take part        -
-//   wc_copy_async_zfill_16  the same, or zeros and nothing read      -
-//   wc_copy_async_commit      groups copies; .._wait_group waits for     -
+//   wc_copy_async_zfill_16    the same, or zeros and nothing read      -
+//   wc_copy_async_commit      groups copies; .._wait_group waits for   -
 //                             all groups but the youngest few
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
 //                             lanes (wc_load_matrices_2, _1 too)

@@ -4,11 +4,11 @@
 //   name                        does here
 //   wc_barrier_...              an mbarrier in the runtime, which its 8 bytes name; who waits lets others run
 //   wc_sync_threads             bar.sync of some warps
-//   wc_tma_load_..., _store  the copy at once; who may count on it is what the checks know
+//   wc_tma_load_..., _store     the copy at once; who may count on it is what the checks know
 //   wc_wgmma_...                the products when the first thread of the warp group waits for them. Sums are cut, not rounded
 //                               (see wgmma.cpp); Mode.CHECK reads rows behind a box that nothing filled as NaN
-//   wc_fence_proxy_async             is noted, and asked for where wgmma or a store reads what a thread wrote
-//   wc_registers_..., wc_fence_barrier_init   nothing
+//   wc_fence_proxy_async        is noted, and asked for where wgmma or a store reads what a thread wrote
+//   wc_setmaxnreg_..., wc_fence_barrier_init   nothing
 #pragma once
 
 __forceinline__ void wc_barrier_init(unsigned long long *barrier, int arrivals) {
