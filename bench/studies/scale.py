@@ -46,9 +46,10 @@ makes kernels and locks pages (once in a process, a second at most). The first r
 cache, as it was just written.
 
 "host to host": a float32 array in host memory through `warpconv.dask.gaussian_filter` (sigma {SIGMA:g}) into another
-one, chunks as the table has them: `from_array` and `store` while both are `locked` (how long that takes stands beside
-it), the same without, and dask.array's own `from_array` and `store`. The peer is as many bytes copied to the GPU and
-back in page-locked memory, by pieces of 256 MB: both directions at once, and one after the other.
+one: `from_array` (its own chunks, of long lines) and `store` while both are `locked` (how long that takes stands beside
+it), the same in square chunks, the first without locking, and dask.array's own `from_array` and `store`. The peer is as
+many bytes copied to the GPU and back in page-locked memory, by pieces of 256 MB: both directions at once, and one after
+the other.
 
 "two GPUs": the same work on one GPU and on both, by threads of one process, and what page-locked copies in both
 directions gain by the second GPU: where those are the work, no more can be had. A filter of {LARGE}x{LARGE} numbers

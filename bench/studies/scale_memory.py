@@ -17,7 +17,8 @@ from bench.study import Missing
 
 SIGMA = 4.0
 LARGE = 63          # side of a filter that takes longer than its chunk's copies
-WAYS = ("locked", "not locked", "dask.array's store")
+THEIRS = "dask.array's store"
+WAYS = {"locked": "auto", "locked, squares": None, "not locked": "auto", THEIRS: None}      # chunks; None: Size.chunk
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,9 @@ def threads() -> int:
 
 
 def host_to_host(size: Size, runs: int, device: str, way: str) -> dict[str, Any]:
-    seconds, locking = filtered(size, runs, device, way)
+    seconds, locking, chunk = filtered(size, runs, device, way)
     nbytes = 4 * size.memory**2
-    row: dict[str, Any] = {"way": way, "side": size.memory, "chunk": size.chunk, "threads": threads(),
+    row: dict[str, Any] = {"way": way, "side": size.memory, "chunk": f"{chunk[0]} x {chunk[1]}", "threads": threads(),
                            "seconds": seconds, "locking": locking, "gbs": 2 * nbytes / seconds / 1e9}
     if device != "cpu":
         both, apart = pinned_copies(nbytes, device)
@@ -49,9 +50,9 @@ def host_to_host(size: Size, runs: int, device: str, way: str) -> dict[str, Any]
 
 
 def filtered(size: Size, runs: int, device: str, way: str = "locked",
-              large: bool = False) -> tuple[float, float | None]:
-    """Median seconds from one array in host memory to another, and of locking both; the result is checked around a
-    corner of four chunks."""
+             large: bool = False) -> tuple[float, float | None, tuple[int, int]]:
+    """Median seconds from one array in host memory to another, and of locking both, and a chunk's sizes; the result is
+    checked around a corner of chunks (their edge, where they have whole lines)."""
     import dask
     import dask.array as da
     from scipy import ndimage
@@ -63,30 +64,28 @@ def filtered(size: Size, runs: int, device: str, way: str = "locked",
         return library.correlate(image, taps, **options) if large else library.gaussian_filter(image, SIGMA, **options)
 
     x, y = _both(size.memory)
-    far, at = 40, size.chunk
-    checked = np.s_[at - far:at + far, at - far:at + far]
+    make = chunked.from_array if way != THEIRS else functools.partial(da.from_array, name=False)
+    lazy = call(chunked, make(x, chunks=WAYS[way] or size.chunk), device=device)
+    far, at = 40, [each[0] if len(each) > 1 else size.memory // 2 for each in lazy.chunks]
+    checked = tuple(slice(edge - far, edge + far) for edge in at)
     y[::97, ::89] = y[checked] = np.nan
-    if way == WAYS[2]:
-        lazy = call(chunked, da.from_array(x, chunks=size.chunk, name=False), device=device)
-    else:
-        lazy = call(chunked, chunked.from_array(x, size.chunk), device=device)
     found, start = [], time.perf_counter()
     with dask.config.set(scheduler="threads", num_workers=threads()), \
-            chunked.locked(x, y) if way == WAYS[0] else contextlib.nullcontext():
-        locking = time.perf_counter() - start if way == WAYS[0] else None
+            chunked.locked(x, y) if (lock := way.startswith("locked")) else contextlib.nullcontext():
+        locking = time.perf_counter() - start if lock else None
         for _ in range(runs + 1):           # the first makes kernels, and touches the memory
             start = time.perf_counter()
-            if way == WAYS[2]:
+            if way == THEIRS:
                 da.store(lazy, y, lock=False)
             else:
                 chunked.store(lazy, y)
             found.append(time.perf_counter() - start)
-    part = slice(at - 2 * far, at + 2 * far)
-    exact = call(ndimage, x[part, part].astype(np.float64))[far:-far, far:-far]
+    around = tuple(slice(edge - 2 * far, edge + 2 * far) for edge in at)
+    exact = call(ndimage, x[around].astype(np.float64))[far:-far, far:-far]
     error = float(np.abs(y[checked] - exact).max())
     if not error < 1e-5 or np.isnan(y[::97, ::89]).any():
         raise WrongResult(f"{error:.3g} off")
-    return statistics.median(found[1:]), locking
+    return statistics.median(found[1:]), locking, lazy.chunksize
 
 
 @functools.lru_cache(maxsize=1)

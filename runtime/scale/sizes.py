@@ -16,7 +16,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def chunks(shape: Sequence[int], dtype: Any, budget: int | str = "256M", depth: int | Sequence[int] = 0, *,
-           multiple: int | Sequence[int] = 1, output: Any = None) -> tuple[int, ...]:
+           multiple: int | Sequence[int] = 1, output: Any = None, line: int | str | None = None) -> tuple[int, ...]:
     """Sizes of chunks, as square as they can be, whose filtering takes no more memory than a budget.
 
     Parameters
@@ -36,6 +36,9 @@ def chunks(shape: Sequence[int], dtype: Any, budget: int | str = "256M", depth: 
         that none is read twice.
     output : element type, optional
         The result's; ``dtype`` if None.
+    line : int or str, optional
+        Bytes of a chunk that lie one after the other at least, if the budget has room: for arrays in memory (C order),
+        whose long lines are copied to a GPU and back more quickly than short ones ('128K': docs/scale.md has figures).
 
     Returns
     -------
@@ -66,6 +69,11 @@ def chunks(shape: Sequence[int], dtype: Any, budget: int | str = "256M", depth: 
         return (COPIES - 1) * around * widths[0] + around * widths[1]
 
     least = [min(n, max(unit, -(-far // unit) * unit)) for n, unit, far in zip(lengths, step, deep)]
+    wanted = 0 if line is None else bytes_of(line, "line")
+    while wanted and taken(longer := _lines(lengths, step, least, widths[0], wanted)) > room:
+        wanted //= 2
+    if wanted:
+        least = longer
     while taken(made) > room:
         axis = max((axis for axis in range(len(made)) if made[axis] > least[axis]), key=lambda axis: made[axis],
                    default=None)
@@ -79,7 +87,22 @@ def chunks(shape: Sequence[int], dtype: Any, budget: int | str = "256M", depth: 
     return tuple(made)
 
 
-def bytes_of(budget: Any) -> int:
+def _lines(lengths: Sequence[int], step: Sequence[int], least: Sequence[int], width: int, wanted: int) -> list[int]:
+    """The least sizes of chunks of which ``wanted`` bytes lie one after the other, axes cut to even parts."""
+    made, run = list(least), max(1, width)
+    for axis in reversed(range(len(made))):
+        parts = max(1, lengths[axis] * run // wanted)
+        even = -(-lengths[axis] // parts)
+        made[axis] = max(made[axis], min(lengths[axis], -(-even // step[axis]) * step[axis]))
+        if made[axis] < lengths[axis]:
+            break
+        run *= made[axis]
+        if run >= wanted:
+            break
+    return made
+
+
+def bytes_of(budget: Any, argument: str = "budget") -> int:
     """A number of bytes, of a number or of a text such as '512M'. Raises ArgumentError or ArgumentTypeError."""
     if isinstance(budget, str):
         text = budget.strip().lower().removesuffix("ib").removesuffix("b")
@@ -89,10 +112,10 @@ def bytes_of(budget: Any) -> int:
         except (ValueError, OverflowError):
             made = 0
         if made <= 0:
-            raise ArgumentError("this is no amount of memory", argument="budget", value=budget,
+            raise ArgumentError("this is no amount of memory", argument=argument, value=budget,
                                 hint="for instance '512M' or '2G'")
         return made
-    return _whole(budget, "budget", 1)
+    return _whole(budget, argument, 1)
 
 
 def _below(size: int, step: int) -> int:

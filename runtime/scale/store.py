@@ -16,7 +16,13 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from . import places
 from .arrays import checked
 from .packages import package
+from .sizes import COPIES
+from .sizes import chunks as sizes_of
 from .windows import Chunk, Joined, filled_from
+
+LINE = "128K"       # of a chunk: shorter lines are copied slowly beside kernels (docs/scale.md)
+MOST, LEAST = 2**28, 2**25      # bytes that a task takes
+TASKS = 32          # at least, while they are large: the first chunk's way in and the last one's out are waited for
 
 
 def from_array(x: Any, chunks: Any = "auto") -> Any:
@@ -30,7 +36,8 @@ def from_array(x: Any, chunks: Any = "auto") -> Any:
     x : numpy.ndarray
         Of any number of axes and strides.
     chunks : int, tuple or str
-        Sizes, as dask.array.from_array takes them; ``warpconv.dask.chunks`` gives sizes for a budget of memory.
+        Sizes, as dask.array.from_array takes them; ``warpconv.dask.chunks`` gives sizes for a budget of memory. "auto"
+        is for GPUs: lines of 128 KB or more, which they copy most quickly, and chunks of 90 MB or less.
 
     Returns
     -------
@@ -46,7 +53,8 @@ def from_array(x: Any, chunks: Any = "auto") -> Any:
         raise ArgumentTypeError("only NumPy's arrays are looked at where they lie", argument="x",
                                 value=type(x).__name__, hint="dask.array.from_array(x)")
     try:
-        sizes = package("dask.array.core").normalize_chunks(chunks, x.shape, dtype=x.dtype)
+        sizes = package("dask.array.core").normalize_chunks(
+            _long(x) if isinstance(chunks, str) and chunks == "auto" else chunks, x.shape, dtype=x.dtype)
     except (ValueError, TypeError, NotImplementedError, ZeroDivisionError):
         sizes = ()
     if len(sizes) != x.ndim or any(sum(each) != n or min(each, default=0) < 0 for each, n in zip(sizes, x.shape)):
@@ -55,6 +63,14 @@ def from_array(x: Any, chunks: Any = "auto") -> Any:
     name = f"warpconv-array-{uuid.uuid4().hex}"
     graph = {(name, *index): x[(*region, ...)] for index, region in _regions(sizes)}
     return da.Array(graph, name, sizes, meta=x[(*(slice(0, 0),) * x.ndim, ...)])
+
+
+def _long(x: np.ndarray) -> tuple[int, ...]:
+    """Sizes of chunks with long lines, whatever the order of x's axes in memory."""
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    budget = max(LEAST, min(MOST, COPIES * x.nbytes // TASKS))
+    made = dict(zip(order, sizes_of([x.shape[axis] for axis in order], x.dtype, budget, line=LINE)))
+    return tuple(made[axis] for axis in range(x.ndim))
 
 
 def store(array: Any, target: Any, *, scheduler: Any = None, num_workers: int | None = None) -> Any:
