@@ -15,7 +15,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .borders import least_rows
-from .limits import BYTES_OF_A_WORD, TALLEST_FILTER, VECTOR_BYTES, shared_bytes, to_bytes
+from .limits import TALLEST_FILTER, VECTOR_BYTES, most_stored, shared_bytes, to_words
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD
@@ -100,7 +100,7 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
     chunk = options.columns * spec.stride[1]
     vector = math.gcd(shape.w, chunk, VECTOR_BYTES // spec.dtype.itemsize,
                       together(shape.x_pitch, spec.dtype, spec.layout))
-    store = math.gcd(shape.q, options.columns, min(vector, BYTES_OF_A_WORD) if to_bytes(spec) else vector,
+    store = math.gcd(shape.q, options.columns, most_stored(spec, vector),
                      together(shape.y_pitch, spec.y_dtype, spec.layout))
     options = replace(options, vector=vector, store_vector=store)
     lanes = max(-(-shape.q // options.columns), -(-shape.w // chunk))
@@ -203,7 +203,7 @@ def _tallest_sub_block(spec: KernelSpec, options: WideOptions) -> int:
     if spec.separable or spec.r > TALLEST_FILTER:
         return 14 if spec.r <= 7 else max(114, 4 * spec.r)
     rows = {1: 16, 2: 12, 3: 8, 4: 14, 5: 20}.get(spec.r, 114)
-    small = to_bytes(spec) or (spec.dtype.is_half and spec.epilogue != ())
+    small = to_words(spec) or (spec.dtype.is_half and spec.epilogue != ())
     return max(rows, ROWS_OF_SMALL) if small and options.span is Span.STRIPS else rows
 
 

@@ -8,16 +8,20 @@ from warpconv.codegen.spec import KernelSpec
 
 from .numbers import WideNumbers
 
-BYTES_OF_A_WORD = 4           # outputs of 8 bits that are stored together
 VECTOR_BYTES = 16             # of the widest load
 TALLEST_FILTER = 63
 MOST_REGISTERS = 2 * THREAD_REGISTERS     # planned ones, of which half are spilled
 BYTES_OF_AN_FMA = 66          # in the text
 
 
-def to_bytes(spec: KernelSpec) -> bool:
-    """Whether outputs are of 8 bits: four of them are packed to a word (quantised layers)."""
-    return spec.y_dtype in (DType.UINT8, DType.INT8)
+def to_words(spec: KernelSpec) -> bool:
+    """Whether outputs are integers of 8 or 16 bits, which are packed to words."""
+    return spec.y_dtype.is_integer and spec.y_dtype is not DType.INT32
+
+
+def most_stored(spec: KernelSpec, vector: int) -> int:
+    """Outputs of a lane that are stored together where ``vector`` inputs are loaded: of 8 bits a word's at most."""
+    return min(vector, spec.y_dtype.lanes) if spec.y_dtype.bits == 8 else vector
 
 
 def shared_bytes(spec: KernelSpec, numbers: WideNumbers) -> int:

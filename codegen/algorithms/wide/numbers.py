@@ -103,7 +103,7 @@ class WideNumbers:
     line: WarpLine
     turns_ahead: int
     store: Vector
-    to_bytes: str            # the function that makes what is stored of outputs of 8 bits, or ""
+    to_word: str             # the function that makes what is stored of integers of 8 and 16 bits, or ""
     stores: tuple[StorePart, ...]
     seams: Seams | None      # between the stacked warps of a block
     interior: bool
@@ -215,7 +215,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
         turns_ahead=options.rows_ahead // options.turn_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
-        to_bytes=_to_bytes(spec, options.store_vector),
+        to_word=_to_word(spec, options.store_vector),
         stores=store_parts(options.columns, options.store_vector), seams=seams, interior=interior,
         beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels or pairs > 0),
         whole_rows=pixels and options.gaps is Gaps.NONE and (closed or not in_shared),
@@ -262,12 +262,14 @@ def _uniform_warp(spec: KernelSpec, options: WideOptions, taps: int, slots: int)
     return few and spec.epilogue != ()
 
 
-def _to_bytes(spec: KernelSpec, together: int) -> str:
+def _to_word(spec: KernelSpec, together: int) -> str:
     if not spec.y_dtype.is_integer:
         return ""
-    if together == 4 and packs_limited(spec):
+    if together >= spec.y_dtype.lanes and packs_limited(spec):
         return f"wc_to_{spec.y_dtype.value}s"
-    return "to_bytes" if together > 1 else "to_element"
+    if together == 1:
+        return "to_element"
+    return "to_bytes" if spec.y_dtype.bits == 8 else "to_shorts"
 
 
 def _joined_rows(options: WideOptions, seams: Seams) -> int:

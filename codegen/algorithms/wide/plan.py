@@ -33,8 +33,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from .defaults import defaults
 from .estimate import cost_of, estimate
-from .limits import (BYTES_OF_A_WORD, BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, shared_bytes,
-                     to_bytes)
+from .limits import (BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, most_stored, shared_bytes,
+                     to_words)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
 from .options import Guards, Gaps, Loads, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
@@ -47,7 +47,7 @@ MOST_CHANNELS = 16            # of a group: more is a matrix product, not this a
 
 def supports(spec: KernelSpec) -> str | None:
     refusal = (common_refusal(spec, dtypes=FLOATS, borders=BORDERS, residual=spec.out_dtype is None,
-                              mixed=to_bytes(spec), separable=True, pitched=True)
+                              mixed=to_words(spec), separable=True, pitched=True)
                or border_refusal(spec) or stride_refusal(spec))
     if refusal is None and spec.channels > MOST_CHANNELS:
         refusal = f"{spec.channels} channels a group (at most {MOST_CHANNELS}: beyond, a matrix product is quicker)"
@@ -67,8 +67,7 @@ def plan(spec: KernelSpec, options: WideOptions) -> KernelPlan:
     refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    most = min(options.vector, BYTES_OF_A_WORD) if to_bytes(spec) else options.vector
-    options = replace(options, store_vector=min(options.store_vector, most))
+    options = replace(options, store_vector=min(options.store_vector, most_stored(spec, options.vector)))
     if options.span is Span.PACKED:
         options = replace(options, edges=Guards.GUARDED, warp_columns=1)
     numbers = make_numbers(spec, options)

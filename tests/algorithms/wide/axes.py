@@ -21,7 +21,7 @@ WIDE_AXES: Mapping[str, tuple] = {
     "ahead": ((1, 1), (2, 1), (2, 2), (3, 1), (4, 2)), "weights": ("registers", "shared", "constant"),
     "loads": ("registers", "async", "cached"), "pipeline": ("paired", "copied"), "tap_rows": ("all", "needed"),
     "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (1, 1, 4), (2, 2, 2)), "separable": (False, True),
-    "out_dtype": (None, "uint8", "int8"), "cast": CASTS, "pitch": PITCHES}
+    "out_dtype": (None, "uint8", "int8", "uint16", "int16"), "cast": CASTS, "pitch": PITCHES}
 
 
 def wide_values(row: Row) -> dict[str, Any]:

@@ -61,21 +61,24 @@ def test_a_residual_of_several_channels_comes_a_step_ahead():
     assert plan.numbers.residual == "step_ahead" and wide(shape, "relu", weights="shared").numbers.residual == ""
 
 
-@pytest.mark.parametrize("arch, cast, store, function", [
-    ("sm_90", "nearest", 4, "wc_to_uint8s"), ("sm_75", "nearest", 4, "wc_to_uint8s"),
-    ("sm_70", "nearest", 4, "to_bytes"), ("sm_90", "truncate", 4, "to_bytes"), ("sm_90", "nearest", 2, "to_bytes"),
-    ("sm_90", "nearest", 1, "to_element")])
-def test_how_outputs_of_8_bits_are_packed(arch, cast, store, function):
-    plan = wide(depthwise(8, out_dtype="uint8", cast=cast), "quantize(0.5,3)", arch=arch, store_vector=store, **ROWS)
-    text, at_once = render(plan).text, function.startswith("wc_")
-    assert plan.numbers.to_bytes == function and f" = {function}(out_c0" in text
+@pytest.mark.parametrize("out, arch, cast, store, function", [
+    ("uint8", "sm_90", "nearest", 4, "wc_to_uint8s"), ("uint8", "sm_75", "nearest", 4, "wc_to_uint8s"),
+    ("uint8", "sm_70", "nearest", 4, "to_bytes"), ("uint8", "sm_90", "truncate", 4, "to_bytes"),
+    ("uint8", "sm_90", "nearest", 2, "to_bytes"), ("uint8", "sm_90", "nearest", 1, "to_element"),
+    ("uint16", "sm_90", "nearest", 2, "wc_to_uint16s"), ("int16", "sm_90", "nearest", 4, "make_uint2(wc_to_int16s"),
+    ("int16", "sm_90", "truncate", 2, "to_shorts"), ("uint16", "sm_90", "truncate", 4, "make_uint2(to_shorts"),
+    ("uint16", "sm_90", "nearest", 1, "to_element")])
+def test_how_integers_of_8_and_16_bits_are_packed(out, arch, cast, store, function):
+    plan = wide(depthwise(8, out_dtype=out, cast=cast), "quantize(0.5,3)", arch=arch, store_vector=store, **ROWS)
+    text, at_once = render(plan).text, "wc_" in function
+    assert function.endswith(plan.numbers.to_word) and f" = {function}(out_c0" in text
     assert ("cvt.pack" in text) == at_once and ("to_element(float" in text) == (not at_once)
 
 
 @on_cpu_device
-@pytest.mark.parametrize("out", ["uint8", "int8"])
+@pytest.mark.parametrize("out", ["uint8", "int8", "uint16", "int16"])
 @pytest.mark.parametrize("store", [1, 2, 4])
-def test_8_bits_are_rounded_and_limited_alike_however_they_are_packed(out, store):
+def test_small_integers_are_rounded_and_limited_alike_however_they_are_packed(out, store):
     shape = ConvShape(c=1, h=1, w=16, k=1, r=1, s=1, out_dtype=out)
     low, high = shape.y_dtype.limits
     values = np.array([low, high, low - 1, high + 1, -0.5, 0.5, 1.5, 2.5, -1.5, 3e9, -3e9, np.inf, -np.inf, np.nan,

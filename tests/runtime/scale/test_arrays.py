@@ -205,6 +205,33 @@ def test_chunks_take_their_budget_and_not_more():
     assert chunked.chunks((0, 5), "uint8") == (1, 5)
 
 
+@pytest.mark.parametrize("shape, dtype", [
+    ((90000, 90000), "float32"), ((100000, 100000), "uint8"), ((2000, 3000, 4000), "uint16"), ((50, 10**6), "float64"),
+    ((10**8,), "int16"), ((7, 3, 6000, 5000), "float32"), ((4, 5), "uint8"), ((10**7, 3), "float32")])
+def test_chunks_of_long_lines(shape, dtype):
+    """What lies one after the other is 128 KB or more, or what the array has; the budget holds, parts are even."""
+    sizes, width = chunked.chunks(shape, dtype, line="128K"), np.dtype(dtype).itemsize
+    run = width
+    for size, n in zip(reversed(sizes), reversed(shape)):
+        run *= size
+        if size < n:
+            break
+    assert run >= min(2**17, width * np.prod(shape, dtype=float))
+    assert 3 * width * np.prod(sizes, dtype=float) <= 2**28 and all(1 <= size <= n for size, n in zip(sizes, shape))
+    if shape[-1] > sizes[-1]:
+        assert shape[-1] / sizes[-1] > 0.95 * -(-shape[-1] // sizes[-1])
+
+
+def test_lines_are_as_long_as_the_budget_allows():
+    rows, columns = chunked.chunks((9000, 90000), "float32", "300K", 16, line="1M")
+    assert 3 * 4 * (rows + 32) * (columns + 32) <= 300 * 2**10 and columns > 4 * rows
+    assert chunked.chunks((90000, 90000), "float32", line="128K", multiple=1000)[1] % 1000 == 0
+    assert chunked.chunks((0, 5), "uint8", line="128K") == (1, 5)
+    for wrong in ("long", 0, -4):
+        with pytest.raises(ArgumentError, match="line"):
+            chunked.chunks((90, 90), "uint8", line=wrong)
+
+
 def test_chunks_are_multiples_of_the_file_s():
     assert all(size % 256 == 0 for size in chunked.chunks((100000, 90000), "uint8", "64M", 8, multiple=256))
     assert chunked.chunks((1000, 100), "uint8", "64M", multiple=256) == (1000, 100)

@@ -42,6 +42,22 @@ def test_chunks_are_views():
             chunked.from_array(x, wrong)
 
 
+def test_chunks_have_long_lines_by_themselves():
+    """Along the axis whose elements lie side by side, many enough for two GPUs' lanes."""
+    def seen(*shape):       # of memory that nobody touches
+        return np.lib.stride_tricks.as_strided(np.zeros(1, "float32"), shape, tuple(
+            4 * int(np.prod(shape[axis + 1:], dtype=int)) for axis in range(len(shape))), writeable=False)
+    assert chunked.from_array(seen(90000, 90000)).chunksize == (495, 45000)
+    rows, columns = chunked.from_array(seen(20000, 20000)).chunksize
+    assert columns == 20000 and 32 <= 20000 / rows < 40
+    assert chunked.from_array(seen(20000, 20000).T).chunksize == (columns, rows)
+    assert chunked.from_array(seen(100, 200)).chunksize == (100, 200)
+    assert chunked.from_array(seen()).chunks == () and chunked.from_array(seen(0, 7)).shape == (0, 7)
+    x = image(50, 70)
+    for each in (x, x.T, x[::-1], x[:, ::3]):
+        assert np.array_equal(chunked.from_array(each).compute(), each)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "wrap", "constant"])
 def test_a_filter_is_stored(mode):
     """Bit for bit what compute() makes, in a target with gaps, nothing beside it touched."""
