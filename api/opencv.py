@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError
-from warpconv.runtime.call.watched import uncompiled
 from warpconv.runtime.ndimage.arguments import real, whole
 from warpconv.runtime.ndimage.correlate import taps_of
 from warpconv.runtime.ndimage.lines import Pass
+from warpconv.runtime.ndimage.named import named
 from warpconv.runtime.ndimage.opencv import (
     HALF_UP, ISOLATED, border_of, depth_of, derivative_taps, filtered, fixed, gaussian_taps, is_eight, line_taps,
     origins_of, pair, product, separable)
@@ -39,9 +39,10 @@ CV_8U, CV_8S, CV_16U, CV_16S, CV_32S, CV_32F, CV_64F, CV_16F = range(8)
 FILTER_SCHARR = -1
 
 LARGEST_DERIVATIVE = 31     # ksize of Sobel and Laplacian
+_named = named({"output=": "ddepth="}, input="src", output="dst", weights="kernel")
 
 
-@uncompiled
+@_named
 def filter2D(src: Any, ddepth: Any, kernel: Any, dst: Any = None, anchor: Any = (-1, -1), delta: float = 0,
              borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
              dtype: Any = None) -> Any:
@@ -78,7 +79,7 @@ def filter2D(src: Any, ddepth: Any, kernel: Any, dst: Any = None, anchor: Any = 
                     "filter2D", taps, origins, border)
 
 
-@uncompiled
+@_named
 def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = None, anchor: Any = (-1, -1),
                 delta: float = 0, borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None,
                 algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -110,7 +111,7 @@ def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = No
                      dtype)
 
 
-@uncompiled
+@_named
 def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: float = 0,
                  borderType: Any = BORDER_DEFAULT, hint: int = 0, *, device: str = "auto", stream: Any = None,
                  algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -159,7 +160,7 @@ def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: f
     return separable(src, -1, row, column, dst, (-1, -1), 0, borderType, extras, dtype)
 
 
-@uncompiled
+@_named
 def Sobel(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, ksize: int = 3, scale: float = 1, delta: float = 0,
           borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
           dtype: Any = None) -> Any:
@@ -195,7 +196,7 @@ def Sobel(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, ksize: int =
                      Extras(device, stream, algorithm), dtype)
 
 
-@uncompiled
+@_named
 def Scharr(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, scale: float = 1, delta: float = 0,
            borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
            dtype: Any = None) -> Any:
@@ -226,7 +227,7 @@ def Scharr(src: Any, ddepth: Any, dx: int, dy: int, dst: Any = None, scale: floa
                  algorithm=algorithm, dtype=dtype)
 
 
-@uncompiled
+@_named
 def Laplacian(src: Any, ddepth: Any, dst: Any = None, ksize: int = 1, scale: float = 1, delta: float = 0,
               borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
               dtype: Any = None) -> Any:
@@ -267,7 +268,7 @@ def Laplacian(src: Any, ddepth: Any, dst: Any = None, ksize: int = 1, scale: flo
                     "Laplacian", size, factor, border)
 
 
-@uncompiled
+@_named
 def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), normalize: bool = True,
               borderType: Any = BORDER_DEFAULT, *, device: str = "auto", stream: Any = None, algorithm: str = "auto",
               dtype: Any = None) -> Any:
@@ -309,7 +310,7 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
     return filtered(plan, src, ddepth, dst, 0, extras, dtype, "boxFilter", width, height, quotient, origins, border)
 
 
-@uncompiled
+@_named
 def blur(src: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), borderType: Any = BORDER_DEFAULT, *,
          device: str = "auto", stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> Any:
     """Means of rectangles in src's type, as cv2.blur.
@@ -337,7 +338,7 @@ def blur(src: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), borderTy
                      dtype=dtype)
 
 
-@uncompiled
+@_named
 def getGaussianKernel(ksize: int, sigma: float) -> np.ndarray:
     """The samples of a Gaussian, their sum 1, as cv2.getGaussianKernel.
 
@@ -361,7 +362,7 @@ def getGaussianKernel(ksize: int, sigma: float) -> np.ndarray:
     return gaussian_taps(whole(ksize, "ksize"), real(sigma, "sigma"))[:, None]
 
 
-@uncompiled
+@_named
 def getDerivKernels(dx: int, dy: int, ksize: int, normalize: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """The row and the column of Sobel's or Scharr's filter, as cv2.getDerivKernels.
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.runtime.call.watched import uncompiled
 from warpconv.runtime.ndimage import correlate
 from warpconv.runtime.ndimage.arguments import real
 from warpconv.runtime.ndimage.lines import line_of
+from warpconv.runtime.ndimage.named import named
 from warpconv.runtime.ndimage.skimage import DIAGONALS, Source, diagonals_of, negative, no_mask, plain, run, slopes
 from warpconv.runtime.ndimage.work import Extras, Passes
 
@@ -28,8 +28,13 @@ from warpconv.runtime.ndimage.work import Extras, Passes
 _FARID = (0.0376593171958126, 0.249153396177344, 0.426374573253687, 0.249153396177344, 0.0376593171958126)
 _FARID_EDGE = (-0.109603762960254, -0.276690988455557, 0.0, 0.276690988455557, 0.109603762960254)
 
+_TEXTS = {", unless output= names another type": "",
+          "axes= names the axes; without it all of the input's are filtered": "in the order of the axes"}
+_named = named(_TEXTS, input="image", output="out", axes="channel_axis")
+_named_along = named(_TEXTS, input="image", output="out", axes="axis")
 
-@uncompiled
+
+@_named
 def unsharp_mask(image: Any, radius: Any = 1.0, amount: float = 1.0, preserve_range: bool = False, *,
                  channel_axis: int | None = None, device: str = "auto", stream: Any = None, algorithm: str = "auto",
                  dtype: Any = None) -> Any:
@@ -73,7 +78,7 @@ def unsharp_mask(image: Any, radius: Any = 1.0, amount: float = 1.0, preserve_ra
                 Extras(device, stream, algorithm), dtype, scales=not preserve_range)
 
 
-@uncompiled
+@_named
 def difference_of_gaussians(image: Any, low_sigma: Any, high_sigma: Any = None, *, mode: str = "nearest",
                             cval: float = 0, channel_axis: int | None = None, truncate: float = 4.0,
                             device: str = "auto", stream: Any = None, algorithm: str = "auto",
@@ -120,7 +125,7 @@ def difference_of_gaussians(image: Any, low_sigma: Any, high_sigma: Any = None, 
     return run(plan, image, told, Extras(device, stream, algorithm), dtype)
 
 
-@uncompiled
+@_named
 def gaussian(image: Any, sigma: Any = 1.0, *, mode: str = "nearest", cval: float = 0, preserve_range: bool = False,
              truncate: float = 4.0, channel_axis: int | None = None, out: Any = None, device: str = "auto",
              stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -166,7 +171,7 @@ def gaussian(image: Any, sigma: Any = 1.0, *, mode: str = "nearest", cval: float
                 Extras(device, stream, algorithm), dtype, scales=not preserve_range, out=out)
 
 
-@uncompiled
+@_named
 def gabor(image: Any, frequency: float, theta: float = 0, bandwidth: float = 1, sigma_x: float | None = None,
           sigma_y: float | None = None, n_stds: float = 3, offset: float = 0, mode: str = "reflect", cval: float = 0, *,
           device: str = "auto", stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> tuple[Any, Any]:
@@ -203,7 +208,7 @@ def gabor(image: Any, frequency: float, theta: float = 0, bandwidth: float = 1, 
     return one, other
 
 
-@uncompiled
+@_named
 def gabor_kernel(frequency: float, theta: float = 0, bandwidth: float = 1, sigma_x: float | None = None,
                  sigma_y: float | None = None, n_stds: float = 3, offset: float = 0,
                  dtype: Any = np.complex128) -> np.ndarray:
@@ -260,7 +265,7 @@ def gabor_kernel(frequency: float, theta: float = 0, bandwidth: float = 1, sigma
     return (bell * np.exp(1j * (2 * np.pi * wave * u + real(offset, "offset")))).astype(dtype)
 
 
-@uncompiled
+@_named
 def laplace(image: Any, ksize: int = 3, mask: Any = None, *, device: str = "auto", stream: Any = None,
             algorithm: str = "auto", dtype: Any = None) -> Any:
     """The negative of the second derivatives' sum, as skimage.filters.laplace.
@@ -367,7 +372,7 @@ def _told(filtered: Callable[..., Any], name: str, doc: str, shape: str = "", si
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As warpconv.correlate does.
     """
-    return uncompiled(filtered)
+    return _named_along(filtered)
 
 
 def _check_plane(image: Any) -> None:

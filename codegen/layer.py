@@ -207,6 +207,8 @@ class Layer:
     def _along(self, value: Any, argument: str, least: int, most: int = LARGEST_SIZE) -> Along:
         axes = ("depth", "vertical", "horizontal") if self.is_volume else ("vertical", "horizontal")
         if isinstance(value, (tuple, list)):
+            if len(value) == 1:         # as PyTorch takes it
+                value = (*value,) * len(axes)
             if len(value) != len(axes):
                 example = (1, 2) if len(axes) == 2 else (1, 2, 2)
                 raise ShapeError(f"{argument} must be one number or ({', '.join(axes)})", argument=argument,

@@ -41,7 +41,7 @@ from warpconv.runtime.arrays import ArrayKind
 from warpconv.runtime.call.watched import uncompiled
 
 from . import batches, planes, recipes
-from .arguments import axes_of, axis_of, plain, sequence
+from .arguments import axes_of, axis_of, sequence
 from .lines import EXACT_IN_FLOAT32, MOST_CHANNELS, Pass, border_of, check_origin, exact, line_of, moved
 from .planes import Image
 from .work import Extras, Passes
@@ -242,7 +242,7 @@ def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
 def _along_one(image: Image, dtype: DType, taps: np.ndarray, axis: Any, mode: Any, cval: Any, origin: Any, layout: Any,
                flip: bool) -> Passes:
     axes_of(image.rank, None, layout)
-    taps, origin = (taps[::-1], _turned(origin, len(taps))) if flip else (taps, origin)
+    taps, origin = (taps[::-1], _turned(check_origin(origin, len(taps)), len(taps))) if flip else (taps, origin)
     return Passes.chain([Pass.along(line_of(taps, axis_of(image.rank, axis), mode, cval, origin))])
 
 
@@ -255,7 +255,9 @@ def _correlation(image: Image, dtype: DType, weights: Any, mode: Any, cval: Any,
         weights = weights[(slice(None, None, -1),) * weights.ndim]
     sizes = _sizes(tuple(weights.shape), chosen, image.rank)
     given = _origins(origin, chosen, image.rank, layout)
-    origins = [check_origin(_turned(o, size) if flip else o, size) for o, size in zip(given, sizes)]
+    origins = [check_origin(o, size) for o, size in zip(given, sizes)]
+    if flip:
+        origins = [_turned(o, size) for o, size in zip(origins, sizes)]
     along = tuple(axis for axis, size in enumerate(sizes) if size > 1) or (image.rank - 1,)
     border = border_of(mode, cval)
     if len(along) > 3 or len(along) == 3 and not planes.adjacent(image.shape, along):
@@ -291,10 +293,9 @@ def _of_planes(image: Image, dtype: DType, weights: Any, along: tuple[int, ...],
     return Passes(terms, late=True)
 
 
-def _turned(origin: Any, size: int) -> Any:
+def _turned(origin: int, size: int) -> int:
     """The origin of a filter that is turned round: one of even size has its centre right of the middle."""
-    origin = plain(origin)
-    return -origin - (size % 2 == 0) if isinstance(origin, int) and not isinstance(origin, bool) else origin
+    return -origin - (size % 2 == 0)
 
 
 def _sizes(given: tuple[int, ...], axes: tuple[int, ...], rank: int) -> tuple[int, ...]:

@@ -329,8 +329,8 @@ def _geometry(stride: Any, padding: Any, dilation: Any, taps: Any, axes: int = 2
 
 def _along(value: Any, argument: str, axes: int) -> list[Any]:
     """A number for each axis."""
-    if not isinstance(value, (tuple, list)):
-        return [value] * axes
+    if not isinstance(value, (tuple, list)) or len(value) == 1:
+        return [value[0] if isinstance(value, (tuple, list)) else value] * axes
     if len(value) != axes:
         names, example = ("vertical, horizontal", (1, 2)) if axes == 2 else ("depth, vertical, horizontal", (1, 2, 2))
         raise ShapeError(f"{argument} must be one number or ({names})", argument=argument, value=value,

@@ -204,8 +204,8 @@ X = np.zeros((4, 5), np.float32)
     (lambda: ours.Sobel(X, "uint8", 1, 0, dst=X), ArgumentTypeError, "dst"),
     (lambda: ours.sepFilter2D(X, -1, np.ones((2, 2)), [1]), ShapeError, "kernelX"),
     (lambda: ours.sepFilter2D(X, -1, [1], "a"), ArgumentTypeError, "kernelY"),
-    (lambda: ours.filter2D(X, -1, [1, 2]), ShapeError, "weights"),
-    (lambda: ours.blur(X.astype("float64"), (3, 3)), ArgumentTypeError, "input"),
+    (lambda: ours.filter2D(X, -1, [1, 2]), ShapeError, "kernel"),
+    (lambda: ours.blur(X.astype("float64"), (3, 3)), ArgumentTypeError, "src"),
 ], ids=lambda value: getattr(value, "__name__", value))
 def test_what_is_refused(call, error, argument):
     with pytest.raises(error) as caught:

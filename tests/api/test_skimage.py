@@ -144,7 +144,7 @@ X = np.zeros((4, 5), np.float32)
     (lambda: ours.difference_of_gaussians(X, 2, 1), ArgumentError, "high_sigma"),
     (lambda: ours.laplace(X, 5), ArgumentError, "ksize"),
     (lambda: ours.gaussian(X, out=X.astype("uint8")), ArgumentTypeError, "out"),
-    (lambda: ours.unsharp_mask(X.astype("float64")), ArgumentTypeError, "input"),
+    (lambda: ours.unsharp_mask(X.astype("float64")), ArgumentTypeError, "image"),
 ], ids=lambda value: getattr(value, "__name__", value))
 def test_what_is_refused(call, error, argument):
     with pytest.raises(error) as caught:

@@ -188,9 +188,11 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     sums = options.tap_rows * options.tap_columns * (options.vector if spec.layout is Layout.NHWC else 1)
     outputs = options.rows * options.columns
     if taps:
+        across = made.vectors_read if made.together else made.columns_read      # loads of a row of x
+        held = 1 if spec.layout is Layout.NCHW else options.vector              # channels
         cost = Cost(unit=f"32 x {options.rows} x {options.columns} outputs", shuffles=0, fma=outputs * sums,
-                    warp_loads=made.rows_read * made.columns_read + outputs,
-                    registers=min(255, 40 + sums + options.vector * (outputs + made.columns_read)),
+                    warp_loads=made.rows_read * across + outputs // (options.vector if made.together else 1),
+                    registers=min(255, 40 + sums + held * (outputs + made.columns_read)),
                     direct_loads=outputs * (1 + options.tap_rows * options.tap_columns))
         phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x "
                   f"{options.columns} outputs at a time, in {options.chunks} chunks")

@@ -9,7 +9,7 @@
 //        gradient
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   3 x 3 taps in a thread, over 7 x 4 outputs at a time, in 14 chunks; then the chunks' sums are added
-// cost   32 x 7 x 4 outputs: 82 warp loads, 0 shuffles, 252 FMA a lane, about 185 registers (direct: 280 loads)
+// cost   32 x 7 x 4 outputs: 34 warp loads, 0 shuffles, 252 FMA a lane, about 83 registers (direct: 280 loads)
 //
 // A block sums the taps of one filter over its share of the tiles, every CHUNKS-th of THREADS tiles. A thread takes
 // tiles of ROWS x COLUMNS outputs: it holds their gradients, loads each row of their windows once, and adds to all taps
