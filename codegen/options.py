@@ -12,6 +12,8 @@ from typing import Any
 from .errors import ArgumentError
 
 DERIVED = 0         # a plan value that follows from the others
+OLDER = {"rows_ahead": "prefetch_rows", "turn_steps": "stage_steps", "turn_rows": "stage_rows",
+         "bands_ahead": "prefetch_bands", "gaps": "separators"}     # names that stored plan values may have
 
 
 def only(default: Any, **where: Any) -> Any:
@@ -43,6 +45,7 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
     hints = _hints(kind)
     changes = {}
     for name, value in settings.items():
+        name = name if name in hints else OLDER.get(name, name)
         if name not in hints:
             raise ArgumentError("unknown plan value", argument=f"set {name}", value=value,
                                 hint="offered: " + "; ".join(f"{n} ({c})" for n, c in choices(options).items()))

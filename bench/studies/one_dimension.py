@@ -34,7 +34,7 @@ TOLERANCES = {"float32": 1e-4, "float16": 3e-3, "bfloat16": 2e-2}      # relativ
 CHECKED = 2         # sequences of an output or a data gradient, channels of a filter's, that are made in float64
 STEPS = tuple(parse_epilogue((), bias=True, activation="silu", takes_bias=True))
 
-_WIDE = {"span": "strips", "sub_block_rows": 1, "rows_ahead": 1, "turn_steps": 1}
+_WIDE = {"span": "strips", "sub_block_rows": 1, "prefetch_rows": 1, "stage_steps": 1}
 _LANES = {"float32": 4, "float16": 8, "bfloat16": 8}    # elements of 16 bytes
 
 ABOUT = f"""
@@ -133,7 +133,7 @@ def plans() -> Iterator[PlanRow]:
             vectors = {**_WIDE, "vector": wide, "store_vector": wide}
             yield PlanRow("rule", layer, "auto", {})
             yield PlanRow("8 rows ahead", layer, "wide", {**vectors, "columns": wide, "sub_block_rows": 16,
-                                                          "rows_ahead": 8, "turn_steps": 2, "loads": "cached"})
+                                                          "prefetch_rows": 8, "stage_steps": 2, "loads": "cached"})
             yield PlanRow("shared weights", layer, "wide", {"weights": "shared"})
             yield PlanRow("cached", layer, "wide", {**vectors, "columns": wide, "loads": "cached"})
             for many in (1, 2, 4):
@@ -149,7 +149,7 @@ def plans() -> Iterator[PlanRow]:
                 if taps * vector <= 64:
                     yield PlanRow(f"column, ring of {vector} channels", layer, "channels", {
                         "body": "ring", "vector": vector, "columns": 1, "width": "whole", "sub_block_rows": 28,
-                        "rows_ahead": 2, "block_channels": 128, "block_columns": 1, "block_rows": 1}, column=True)
+                        "prefetch_rows": 2, "block_channels": 128, "block_columns": 1, "block_rows": 1}, column=True)
 
 
 def run(context: Context) -> None:

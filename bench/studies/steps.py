@@ -41,23 +41,23 @@ class Step:
 
 
 # In the order of the story. Every step names all that tells it from the planner's own choice, the last line.
-_PLAIN = {"columns": 4, "vector": 4, "store_vector": 4, "weights": "registers", "loads": "registers", "turn_steps": 1,
+_PLAIN = {"columns": 4, "vector": 4, "store_vector": 4, "weights": "registers", "loads": "registers", "stage_steps": 1,
           "pipeline": "copied", "edges": "guarded", "warp_columns": 1, "warp_rows": 4}
 _AHEAD = {3: 4, 5: 3, 7: 2}
 STEPS = (
     Step("one column per lane, 56 rows", "reuse", {"exchange": "select", "sub_block_rows": 56}),
     Step("short sub-blocks: 16 rows", "reuse", {"exchange": "select", "sub_block_rows": 16}),
-    Step("four columns per lane, 16-byte loads", "wide", {**_PLAIN, "rows_ahead": 1, "sub_block_rows": 16}),
-    Step("several rows loaded ahead", "wide", {**_PLAIN, "rows_ahead": _AHEAD, "pipeline": "paired",
+    Step("four columns per lane, 16-byte loads", "wide", {**_PLAIN, "prefetch_rows": 1, "sub_block_rows": 16}),
+    Step("several rows loaded ahead", "wide", {**_PLAIN, "prefetch_rows": _AHEAD, "pipeline": "paired",
                                                "sub_block_rows": 16}),
-    Step("guard-free interior", "wide", {**_PLAIN, "rows_ahead": _AHEAD, "pipeline": "paired", "edges": "interior",
+    Step("guard-free interior", "wide", {**_PLAIN, "prefetch_rows": _AHEAD, "pipeline": "paired", "edges": "interior",
                                          "sub_block_rows": 16}),
     Step("rows ahead in shared memory, by asynchronous copies", "wide", {
-        **_PLAIN, "loads": "async", "rows_ahead": 8, "edges": "interior", "sub_block_rows": 16}),
+        **_PLAIN, "loads": "async", "prefetch_rows": 8, "edges": "interior", "sub_block_rows": 16}),
     Step("copied through the first-level cache", "wide", {
-        **_PLAIN, "loads": "cached", "rows_ahead": 8, "edges": "interior", "sub_block_rows": 16}),
+        **_PLAIN, "loads": "cached", "prefetch_rows": 8, "edges": "interior", "sub_block_rows": 16}),
     Step("two rows a turn of the loop, warps side by side", "wide", {
-        **_PLAIN, "loads": "cached", "rows_ahead": 8, "turn_steps": 2, "edges": "interior", "sub_block_rows": 16,
+        **_PLAIN, "loads": "cached", "prefetch_rows": 8, "stage_steps": 2, "edges": "interior", "sub_block_rows": 16,
         "warp_columns": 4, "warp_rows": 1}),
     Step("the planner's choice: rows by filter, whole rounds of blocks", "wide"),
 )

@@ -138,7 +138,7 @@ def _sub_block_plan(shape: ConvShape, settings: Mapping[str, Any] | None) -> Ker
     if settings is None:
         return plan_layer(shape, algorithm="direct")
     return plan_layer(shape, algorithm="reuse", settings={**settings, "sub_block_rows": ROWS, "warp_rows": 1,
-                                                          "rows_ahead": 1, "edges": "direct"})
+                                                          "prefetch_rows": 1, "edges": "direct"})
 
 
 def _hardware(context: Context, chosen: Mapping[tuple[int, str], Case]) -> None:

@@ -26,7 +26,7 @@ bound (R*S + 2) eps sum|a b| before it was timed; "error" is the relative error 
 The base is the reuse algorithm with exchange=select, rows=reuse, decomposition=paper, weights=shared, edges=direct, 56
 rows, 1 x 4 warps; each line names what differs from it. "figures form" is weights=constant with
 edges=predicated; "default" is what the planner takes when nothing is asked for. Values that no line names (min_blocks,
-ring, rows_ahead) are the planner's; every row's values stand in the JSON.
+ring, prefetch_rows) are the planner's; every row's values stand in the JSON.
 Constant weights went through kernel.prepare(). Registers and local bytes are the driver's, spills the compiler's.
 """
 
@@ -56,7 +56,7 @@ def configurations() -> tuple[Config, ...]:
         *({"exchange": e} for e in ("packed", "dynamic", "dynamic_local", "none")),
         {"rows": "reload"}, {"rows": "reload", "exchange": "none"}, {"edges": "predicated"},
         {"weights": "constant"}, {"weights": "cached"}, {"sub_block_rows": 28}, {"sub_block_rows": 16},
-        {"rows_ahead": 1}, {"rows_ahead": 1, "edges": "predicated"}, {"ring": "shifted"},
+        {"prefetch_rows": 1}, {"prefetch_rows": 1, "edges": "predicated"}, {"ring": "shifted"},
         {"warp_columns": 4, "warp_rows": 1}, {"warp_columns": 2, "warp_rows": 2}, {"min_blocks": 1}]
     configs = [Config(DEFAULT), Config("base"), *(Config(_words(c), values=c) for c in changes)]
     configs.append(Config("decomposition=shared_ends", values={"decomposition": "shared_ends"}, filters=(7,)))

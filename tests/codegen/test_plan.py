@@ -4,12 +4,13 @@ import dataclasses
 
 import pytest
 
+from warpconv.codegen import registry
 from warpconv.codegen.algorithms.direct import plan as direct
 from warpconv.codegen.algorithms.reuse import plan as reuse
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.hardware import SHARED_STATIC
-from warpconv.codegen.options import choices
+from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import Blocks, Extent, Launch, Program, Role, Workspace
 from warpconv.codegen.render import render
 from warpconv.codegen.resolution import plan
@@ -43,6 +44,19 @@ def test_values_that_are_not_offered(name, value, hint):
     with pytest.raises(ArgumentError) as caught:
         planned(**{name: value})
     assert caught.value.argument == f"set {name}" and caught.value.value == value and hint in caught.value.hint
+
+
+@pytest.mark.parametrize("algorithm, older, newer, value", [
+    ("wide", "rows_ahead", "prefetch_rows", 4), ("wide", "turn_steps", "stage_steps", 2),
+    ("wide", "gaps", "separators", "select"), ("channels", "turn_rows", "stage_rows", 2),
+    ("toeplitz", "bands_ahead", "prefetch_bands", 3), ("reuse", "rows_ahead", "prefetch_rows", 3)])
+def test_older_names_of_plan_values_are_read(algorithm, older, newer, value):
+    """Packs, databases of tuning and layers files have them."""
+    options = registry.algorithm(algorithm).options()
+    assert with_settings(options, {older: value}) == with_settings(options, {newer: value})
+    with pytest.raises(ArgumentError) as caught:
+        with_settings(options, {"rows": "none", older + "_": value})
+    assert older not in caught.value.hint.split()
 
 
 def test_an_algorithms_values_are_not_another_ones():
@@ -190,7 +204,7 @@ def test_workspace_bytes():
 
 @pytest.mark.parametrize("exchange", ["select", "packed", "dynamic", "none"])
 def test_costs_of_a_plan(exchange):
-    made = planned(exchange=exchange, rows="reuse", sub_block_rows=56, ring="turning", rows_ahead=1)
+    made = planned(exchange=exchange, rows="reuse", sub_block_rows=56, ring="turning", prefetch_rows=1)
     loads = 5 if exchange == "none" else 2
     assert made.cost.warp_loads == 60 * loads and made.cost.direct_loads == 1400
     assert made.cost.shuffles == (0 if exchange == "none" else 180)

@@ -125,10 +125,11 @@ def test_plan_values_choose_among_the_algorithms_that_offer_them(planned):
 
 
 def test_requests_are_keys():
-    one = Request.of(LAYER, settings={"vector": 4, "rows_ahead": 2}, epilogue=["relu"])
-    other = Request.of(dataclasses.replace(LAYER), settings={"rows_ahead": np.int64(2), "vector": 4}, epilogue=["relu"])
+    one = Request.of(LAYER, settings={"vector": 4, "prefetch_rows": 2}, epilogue=["relu"])
+    other = Request.of(dataclasses.replace(LAYER), settings={"prefetch_rows": np.int64(2), "vector": 4},
+                       epilogue=["relu"])
     assert one == other and hash(one) == hash(other)
-    assert one != Request.of(LAYER, settings={"vector": 2, "rows_ahead": 2}, epilogue=["relu"])
+    assert one != Request.of(LAYER, settings={"vector": 2, "prefetch_rows": 2}, epilogue=["relu"])
     assert Request.of(LAYER.with_batch(3)).for_any_batch == Request.of(LAYER)
 
 

@@ -50,9 +50,9 @@ def test_sequences_are_planned_as_they_lie(dtype):
     """A row has nothing behind it to load ahead; in a column a thread has as many channels as registers allow, since no
     other columns share what it reads."""
     row = plan_layer(sequence(dtype=dtype)).settings()
-    assert (row["rows_ahead"], row["turn_steps"], row["sub_block_rows"], row["warp_columns"]) == (1, 1, 1, 4)
+    assert (row["prefetch_rows"], row["stage_steps"], row["sub_block_rows"], row["warp_columns"]) == (1, 1, 1, 4)
     taller = plan_layer(sequence(dtype=dtype, h=56, padding=0), algorithm="wide").settings()
-    assert taller["rows_ahead"] > 1 and taller["sub_block_rows"] > 1
+    assert taller["prefetch_rows"] > 1 and taller["sub_block_rows"] > 1
     column = sequence(dtype=dtype, h=4096, w=1, r=4, s=1, padding=((3, 0), (0, 0)), layout="NHWC")
     assert plan_layer(column).settings()["vector"] == 4
     assert plan_layer(replace(column, w=56), algorithm="channels").settings()["vector"] <= 2

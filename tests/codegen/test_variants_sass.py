@@ -28,7 +28,7 @@ ROWS = ("reuse", "reload")
 PLANE = ConvShape(c=1, h=512, w=512, k=1, r=5, s=5, padding="same")
 # all that could hide a difference held fast; constant weights keep the filter out of the counts of loads
 FIXED = {"decomposition": "paper", "weights": "constant", "edges": "predicated", "sub_block_rows": 56,
-         "warp_columns": 1, "warp_rows": 4, "ring": "turning", "rows_ahead": 1, "k_tile": 1, "min_blocks": 1}
+         "warp_columns": 1, "warp_rows": 4, "ring": "turning", "prefetch_rows": 1, "k_tile": 1, "min_blocks": 1}
 
 
 def compiled(plan: KernelPlan) -> tuple[EntryReport, str]:

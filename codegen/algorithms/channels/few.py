@@ -19,7 +19,7 @@ ROWS = (14, 7, 4, 2, 1)         # of a sub-block
 COLUMNS = (7, 4, 3, 2, 1)       # of a thread
 RING_COLUMNS = (4, 2, 1)
 RING_REGISTERS = 168
-TURN = 2                        # rows between two barriers
+STAGE = 2                        # rows between two barriers
 MOST_AHEAD = 16                 # rows
 # Cycles (assumed, of what layers of one image took with walks of 14 and 28 rows: an H200, 2026-11-23)
 LATENCY = 1400.0                # of a round of loads
@@ -49,9 +49,9 @@ def _lines(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, Channels
         for columns in COLUMNS:
             for rows in ROWS if spec.k % vector == 0 else ():
                 steps = rows + (spec.r - 1)
-                ahead = min(MOST_AHEAD, -(-steps // TURN) * TURN)
-                options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, turn_rows=TURN,
-                                          sub_block_rows=rows, rows_ahead=ahead, width=_width(columns, q))
+                ahead = min(MOST_AHEAD, -(-steps // STAGE) * STAGE)
+                options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, stage_rows=STAGE,
+                                          sub_block_rows=rows, prefetch_rows=ahead, width=_width(columns, q))
                 options = _with_channels(spec, options)
                 numbers = numbers_of(spec, options)
                 if (lines_options_refusal(spec, options) is None and numbers.line.shared_bytes <= SHARED_STATIC
@@ -64,7 +64,8 @@ def _rings(spec: KernelSpec, p: int, q: int) -> Iterator[tuple[ChannelsOptions, 
         for columns in RING_COLUMNS:
             for rows in ROWS if spec.k % vector == 0 and vector % spec.filters == 0 else ():
                 options = ChannelsOptions(body=Body.RING, vector=vector, columns=columns, sub_block_rows=rows,
-                                          rows_ahead=2 if spec.r * spec.s < FEW_TAPS else 1, width=_width(columns, q))
+                                          prefetch_rows=2 if spec.r * spec.s < FEW_TAPS else 1,
+                                          width=_width(columns, q))
                 options = _with_channels(spec, options)
                 numbers = numbers_of(spec, options)
                 if (registers_of(spec, options, numbers) <= RING_REGISTERS
@@ -96,4 +97,4 @@ def _cycles(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers
     instructions = steps * (products + reads + STEP_INSTRUCTIONS * len(numbers.rows_of_step))
     instructions += options.sub_block_rows * options.columns * (1 + numbers.units)
     instructions += START_INSTRUCTIONS + 2 * spec.r * spec.s * numbers.units        # weights to registers
-    return LATENCY * -(-steps // options.rows_ahead) + instructions * max(LONE, warps / QUARTERS)
+    return LATENCY * -(-steps // options.prefetch_rows) + instructions * max(LONE, warps / QUARTERS)

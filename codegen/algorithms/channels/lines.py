@@ -17,7 +17,7 @@ LINES_LATENCY = 0.1                # exponent
 LINES_THREADS = 128
 LINES_PIXEL_BYTES = 128            # of a block's channels: whole lines of memory; of few taps
 LINES_WIDE_PIXEL_BYTES = 256       # several
-LINES_TEXT = 1200                  # products in the text of a turn: beyond it the instruction cache starves
+LINES_TEXT = 1200                  # products in the text of a stage: beyond it the instruction cache starves
 LINES_COLUMNS = (7, 6, 5, 4, 3, 2, 1)
 LINES_ROWS = (112, 56, 28, 14, 7)  # rows of a sub-block: few values, so that most image sizes share a kernel
 FEW_TAPS = 16                      # memory sets the pace, and sub-blocks of
@@ -25,8 +25,8 @@ ROWS_OF_FEW_TAPS = 28              # rows spread its traffic evenly over time;
 ROWS_OF_WHOLE_PIXELS = 14          # of a sub-block, and
 AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixels,
 LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were measured
-MANY_TAPS = 40                     # arithmetic sets it, and a turn of
-TURN_OF_MANY_TAPS = 4              # rows has fewer barriers
+MANY_TAPS = 40                     # arithmetic sets it, and a stage of
+STAGE_OF_MANY_TAPS = 4              # rows has fewer barriers
 LINES_BATCH = 128                  # images that fill a GPU (the batch itself is never looked at)
 WARPS_THAT_FILL = 8                # a multiprocessor
 SHORT_PLANE = 7                    # rows: a thread with several channels would be one of too few
@@ -55,8 +55,8 @@ def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | N
         return f"filters of {pixel} channels, which cannot be copied in pieces of 4 bytes"
     if options.block_rows != 1:
         return f"block_rows = {options.block_rows} with lines, whose threads share their rows"
-    if options.rows_ahead % options.turn_rows:
-        return f"rows_ahead = {options.rows_ahead} is not a multiple of turn_rows = {options.turn_rows}"
+    if options.prefetch_rows % options.stage_rows:
+        return f"prefetch_rows = {options.prefetch_rows} is not a multiple of stage_rows = {options.stage_rows}"
     return None
 
 
@@ -71,13 +71,13 @@ def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOpt
     options = min(found, key=lambda entry: entry[:2])[2]
     whole = known and q % options.columns == 0
     options = replace(options, width=Width.WHOLE if whole else Width.ANY, sub_block_rows=_rows(spec, options, p, q))
-    turn = 1 if p <= SHORT_PLANE else TURN_OF_MANY_TAPS if spec.r * spec.s >= MANY_TAPS and p > 28 else 2
-    # deeper where a turn is a small part of the walk; else the first rows would only wait for more of their kind
-    ahead = SHORT_PLANE if turn == 1 else 2 * turn if options.sub_block_rows == LINES_ROWS[0] and turn > 2 else 4
+    stage = 1 if p <= SHORT_PLANE else STAGE_OF_MANY_TAPS if spec.r * spec.s >= MANY_TAPS and p > 28 else 2
+    # deeper where a stage is a small part of the walk; else the first rows would only wait for more of their kind
+    ahead = SHORT_PLANE if stage == 1 else 2 * stage if options.sub_block_rows == LINES_ROWS[0] and stage > 2 else 4
     if narrow:
         return _ahead(spec, _whole_pixels(spec, replace(options, sub_block_rows=min(
-            r for r in LINES_ROWS if r >= min(p, ROWS_OF_WHOLE_PIXELS))), q), AHEAD_OF_WHOLE_PIXELS, turn)
-    return _ahead(spec, _block(spec, options, q), ahead, turn)
+            r for r in LINES_ROWS if r >= min(p, ROWS_OF_WHOLE_PIXELS))), q), AHEAD_OF_WHOLE_PIXELS, stage)
+    return _ahead(spec, _block(spec, options, q), ahead, stage)
 
 
 def _narrow(spec: KernelSpec, p: int) -> bool:
@@ -103,8 +103,8 @@ def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOption
     for options, _ in _shapes(spec, q):
         for rows in LINES_ROWS:
             options = _block(spec, replace(options, sub_block_rows=rows), q)
-            for ahead, turn in ((8, 2), (4, 2), (8, 4)):
-                yield _ahead(spec, options, ahead, turn)
+            for ahead, stage in ((8, 2), (4, 2), (8, 4)):
+                yield _ahead(spec, options, ahead, stage)
 
 
 def _shapes(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
@@ -114,7 +114,7 @@ def _shapes(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, Channel
         if spec.k % vector or vector * spec.dtype.itemsize > 16:
             continue
         for columns in LINES_COLUMNS:
-            options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, turn_rows=1)
+            options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, stage_rows=1)
             numbers = numbers_of(spec, options)
             products = spec.r * spec.s * columns * numbers.units
             if registers_of(spec, options, numbers) <= LINES_REGISTERS and products <= LINES_TEXT:
@@ -163,20 +163,20 @@ def _block(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOption
     return replace(options, block_channels=channels, block_columns=-(-jobs // -(-jobs // most)))
 
 
-def _ahead(spec: KernelSpec, options: ChannelsOptions, ahead: int, turn: int) -> ChannelsOptions:
-    """As many rows ahead as shared memory holds: of a block, and of all that stay on a multiprocessor. Shorter turns,
+def _ahead(spec: KernelSpec, options: ChannelsOptions, ahead: int, stage: int) -> ChannelsOptions:
+    """As many rows ahead as shared memory holds: of a block, and of all that stay on a multiprocessor. Shorter stages,
     then fewer columns and channels of a block, where nothing fits."""
     numbers = numbers_of(spec, options)
     blocks = max(1, 32 * _warps(spec, options, numbers) // numbers.threads)
     limit = min(SHARED_STATIC, spec.hardware.share_of_shared(H200_SHARED_FILLED) // blocks)
-    for rows, short in [(r, turn) for r in range(ahead, turn - 1, -turn)] + [(2, 2), (1, 1)]:
-        found = replace(options, rows_ahead=rows, turn_rows=short)
+    for rows, short in [(r, stage) for r in range(ahead, stage - 1, -stage)] + [(2, 2), (1, 1)]:
+        found = replace(options, prefetch_rows=rows, stage_rows=short)
         if numbers_of(spec, found).line.shared_bytes <= limit:
             return found
     if options.block_columns > 1:
-        return _ahead(spec, replace(options, block_columns=options.block_columns // 2), ahead, turn)
+        return _ahead(spec, replace(options, block_columns=options.block_columns // 2), ahead, stage)
     if options.block_channels % 2 == 0 and options.block_channels * options.vector * spec.dtype.itemsize > 8:
-        return _ahead(spec, replace(options, block_channels=options.block_channels // 2), ahead, turn)
+        return _ahead(spec, replace(options, block_channels=options.block_channels // 2), ahead, stage)
     return found
 
 

@@ -46,7 +46,7 @@ class Copies(enum.Enum):
 @dataclass(frozen=True)
 class ChannelsOptions:
     """Plan values. A thread makes ``columns`` x ``sub_block_rows`` outputs of ``vector`` neighbouring channels and
-    loads ``rows_ahead`` steps ahead of its products (with lines in shared memory ``turn_rows`` of them at a time,
+    loads ``prefetch_rows`` steps ahead of its products (with lines in shared memory ``stage_rows`` of them at a time,
     between two barriers, their copies going through the first-level cache or past it); a block has
     ``block_channels`` threads along the channels, times ``block_columns`` along the columns, times ``block_rows``
     sub-blocks stacked; the compiler is told to leave registers for ``min_blocks`` blocks on a multiprocessor (follows
@@ -57,8 +57,8 @@ class ChannelsOptions:
     columns: int = 4
     width: Width = Width.ANY
     sub_block_rows: int = 28
-    rows_ahead: int = 1
-    turn_rows: int = only(1, body=Body.LINES)
+    prefetch_rows: int = 1
+    stage_rows: int = only(1, body=Body.LINES)
     copies: Copies = only(Copies.CACHED, body=Body.LINES)
     block_channels: int = 32
     block_columns: int = 8
@@ -89,7 +89,7 @@ class BlockLine:
     copy_bytes: int
     copy_columns: int        # that all threads copy at once
     copies: tuple[int, ...]  # of a thread
-    turns_ahead: int
+    stages_ahead: int
     elements: int            # of the row
     words: int               # 32-bit words of all rows
     shared_bytes: int        # of rows and filters
@@ -175,7 +175,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     lines = options.body is Body.LINES
     guarded_left = tuple(c for c in offsets if c < left)
     guarded_right = tuple(c for c in offsets if not whole or c > offsets[-1] - right)
-    sets = 1 if lines else options.rows_ahead + (0 if converted else 1)
+    sets = 1 if lines else options.prefetch_rows + (0 if converted else 1)
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
     if lines or pixels:
         guarded_left = guarded_right = ()
@@ -192,7 +192,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         first_guarded_store=1 if options.width is Width.ANY else options.columns,
         column_of=columns, classes=spec.dilation[0] // common, step_rows=step_rows,
         rows_of_step=rows_of_step, ring_rows=ring_rows, ring=_ring(spec.r, spec.s, step_rows),
-        sets=tuple(range(sets)), first_ahead=tuple(range(options.rows_ahead)),
+        sets=tuple(range(sets)), first_ahead=tuple(range(options.prefetch_rows)),
         tile_statements=tuple(tuple(range(s, min(s + TAPS_A_STATEMENT, spec.s)))
                               for s in range(0, spec.s, TAPS_A_STATEMENT)),
         channel_vectors=vectors, channel_blocks=-(-vectors // options.block_channels), row_stride=row_stride,
@@ -210,11 +210,11 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
     columns = (options.block_columns - 1) * options.columns * spec.stride[1] + window
     copy_columns = options.block_columns * piece // options.vector
     filter_piece = gcd(pixel * taps, spec.k * taps, 16 // size)
-    turns = max(1, options.rows_ahead // options.turn_rows)
+    stages = max(1, options.prefetch_rows // options.stage_rows)
     elements = columns * pixel
-    all_rows = (turns + 1) * options.turn_rows * elements
+    all_rows = (stages + 1) * options.stage_rows * elements
     return BlockLine(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
-                copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), turns_ahead=turns,
+                copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), stages_ahead=stages,
                 elements=elements,
                 words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,
                 channels_left=spec.k % pixel > 0, taps=taps, filter_piece=filter_piece,

@@ -108,7 +108,7 @@ def _strided(spec: KernelSpec, p: int, q: int) -> ChannelsOptions | None:
                 or options.columns > q or _text(spec, options, numbers) > TEXT_COMFORT):
             continue
         width = Width.WHOLE if q % options.columns == 0 else Width.ANY
-        made = _block(spec, replace(options, rows_ahead=strided.AHEAD, width=width), p, q)
+        made = _block(spec, replace(options, prefetch_rows=strided.AHEAD, width=width), p, q)
         placed = numbers_of(spec, made)
         registers = registers_of(spec, made, placed)
         if registers <= strided.MOST_REGISTERS:
@@ -121,7 +121,7 @@ def _chosen(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions:
     options = min(_candidates(spec, p), key=lambda found: _price(spec, found[0], found[1], p, q))[0]
     whole = known and q % options.columns == 0
     options = replace(options, width=Width.WHOLE if whole else Width.ANY)
-    return _block(spec, replace(options, rows_ahead=_rows_ahead(spec, options)), p, q)
+    return _block(spec, replace(options, prefetch_rows=_rows_ahead(spec, options)), p, q)
 
 
 def _rows_ahead(spec: KernelSpec, options: ChannelsOptions) -> int:
@@ -286,7 +286,7 @@ def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, 
         loads, fma = len(numbers.line.copies), rows * products
     elif options.body is Body.RING:
         steps = options.sub_block_rows + numbers.ring_rows - 1
-        rows, fma = (steps + options.rows_ahead) * len(numbers.rows_of_step), steps * products
+        rows, fma = (steps + options.prefetch_rows) * len(numbers.rows_of_step), steps * products
     else:
         rows = (options.sub_block_rows - 1) * numbers.step_rows + spec.r + 1
         fma = options.sub_block_rows * products
@@ -314,8 +314,8 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
     if refusal is None and options.columns > 16:
         refusal = f"columns = {options.columns} (at most 16)"
     most_ahead = {Body.TILE: 1, Body.RING: 4, Body.LINES: 32}[options.body]
-    if refusal is None and options.rows_ahead > most_ahead:
-        refusal = f"rows_ahead = {options.rows_ahead} (with {options.body.value} at most {most_ahead})"
+    if refusal is None and options.prefetch_rows > most_ahead:
+        refusal = f"prefetch_rows = {options.prefetch_rows} (with {options.body.value} at most {most_ahead})"
     if refusal is None and options.body is Body.LINES:
         refusal = lines_refusal(spec) or lines_options_refusal(spec, options)
     if refusal is None and options.sub_block_rows > (16 if options.body is Body.TILE else 1024):
@@ -328,7 +328,7 @@ def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNum
     refusal = None
     if options.body is Body.LINES and numbers.line.shared_bytes > SHARED_STATIC:
         refusal = (f"rows and filters of {numbers.line.pixel} channels take {numbers.line.shared_bytes} bytes of "
-                   f"shared memory (at most {SHARED_STATIC}); a smaller block_channels or rows_ahead serves it")
+                   f"shared memory (at most {SHARED_STATIC}); a smaller block_channels or prefetch_rows serves it")
     elif options.body is not Body.LINES and 4 * numbers.shared_units > SHARED_STATIC:
         refusal = (f"the filters of {options.block_channels * options.vector} channels take {4 * numbers.shared_units} "
                    f"bytes of shared memory (at most {SHARED_STATIC}); a smaller block_channels serves it")
@@ -346,7 +346,7 @@ def space(spec: KernelSpec) -> Iterable[ChannelsOptions]:
     for options, numbers in _all_bodies(spec, USUAL_ROW):
         if registers_of(spec, options, numbers) <= REGISTER_LIMIT and _text(spec, options, numbers) <= TEXT_LIMIT:
             block = _block(spec, options, USUAL_ROW, USUAL_ROW)
-            found += [replace(block, rows_ahead=ahead) for ahead in ((1, 2) if options.body is Body.RING else (1,))]
+            found += [replace(block, prefetch_rows=ahead) for ahead in ((1, 2) if options.body is Body.RING else (1,))]
     return found
 
 

@@ -30,7 +30,7 @@ class PixelsOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` pixels (1: rows begin at any
     address, whole words are loaded and shifted) and stores ``store_vector`` outputs at once, for each of ``filters``
     filters. A block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps, the last of other filters;
-    ``rows_ahead`` steps are in flight; a sub-block has about ``sub_block_rows`` rows; the compiler leaves registers for
+    ``prefetch_rows`` steps are in flight; a sub-block has about ``sub_block_rows`` rows; registers are left for
     ``min_blocks`` blocks (follows from the others if not given)."""
 
     columns: int = 8
@@ -39,7 +39,7 @@ class PixelsOptions:
     sums: Sums = Sums.FLOAT
     weights: BankWeights = BankWeights.REGISTERS
     sub_block_rows: int = 30
-    rows_ahead: int = 4
+    prefetch_rows: int = 4
     filters: int = 1
     warp_columns: int = 1
     warp_rows: int = 4

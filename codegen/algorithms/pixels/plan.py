@@ -54,7 +54,7 @@ MOST_ACCUMULATORS = 136       # registers of the output rows in work, from which
 WEIGHTS_HELD = 90             # that stay in registers beside them
 PIXELS_AHEAD = 24             # registers of rows ahead that are loaded pixel by pixel
 MOST_TOGETHER = 4             # filters of one image in a lane, or a block
-STEPS_TOGETHER = 8            # of all filters of a lane in a turn: four filters of 3x3 over 8192^2 take 147 us with two
+STEPS_TOGETHER = 8            # of a stage of a lane, of all its filters: four of 3x3 over 8192^2 take 147 us with two
                               # rows ahead, 155 with four and 158 with one; two take 79 with four, 87 with two (H200)
 SIDE_BY_SIDE = (1, 3, 4)      # channels of an image whose pixels lie together
 DP4A_PIXELS = (DType.UINT8, DType.INT8)
@@ -97,26 +97,27 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> PixelsOptions:
         columns = least
     weights = BankWeights.REGISTERS if weight_registers(spec, sums) <= WEIGHTS_HELD else BankWeights.SHARED
     options = PixelsOptions(columns=columns, vector=1, store_vector=1, sums=sums, weights=weights,
-                            rows_ahead=_rows_ahead(spec, columns, sums))
+                            prefetch_rows=_rows_ahead(spec, columns, sums))
     if spec.dtype.itemsize * _row(spec, shape) % WORD_BYTES:      # pixel by pixel at the edge
         pixels = window_registers(spec, columns, Sums.FLOAT) * vertical(spec)[0]
-        options = replace(options, rows_ahead=max(1, min(options.rows_ahead, PIXELS_AHEAD // pixels)))
+        options = replace(options, prefetch_rows=max(1, min(options.prefetch_rows, PIXELS_AHEAD // pixels)))
     if _words_in_rows(spec, columns):
         options = replace(options, vector=_vector(spec, shape, columns))
         options = replace(options, store_vector=_store_vector(spec, shape, options))
     bank = spec.k == 1 and sums is Sums.FLOAT and FEW_WEIGHTS < spec.r * spec.s <= BANK_WEIGHTS
     if bank and options.vector > 1:
-        options = replace(options, weights=BankWeights.CONSTANT, rows_ahead=max(1, 4 // vertical(spec)[0]))
-    while options.rows_ahead > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
-        options = replace(options, rows_ahead=options.rows_ahead // 2)
+        options = replace(options, weights=BankWeights.CONSTANT, prefetch_rows=max(1, 4 // vertical(spec)[0]))
+    while options.prefetch_rows > 1 and _registers(spec, options, make_numbers(spec, options)) > ROOM_FOR_ROWS:
+        options = replace(options, prefetch_rows=options.prefetch_rows // 2)
     filters = _filters(spec, options)
-    options = replace(options, filters=filters, rows_ahead=min(options.rows_ahead, max(1, STEPS_TOGETHER // filters)))
+    options = replace(options, filters=filters,
+                      prefetch_rows=min(options.prefetch_rows, max(1, STEPS_TOGETHER // filters)))
     planes = largest_divisor(_sharing(spec) // options.filters, MOST_TOGETHER // options.filters)
     if planes > 1 and options.weights is BankWeights.REGISTERS:      # its rows come from memory once for all filters
         options = replace(options, warp_planes=planes, warp_rows=max(1, options.warp_rows // planes))
     halo = vertical(spec)[1] - 1
-    turns = -(-(_sub_block_rows(spec) + halo) // options.rows_ahead)
-    return replace(options, sub_block_rows=turns * options.rows_ahead - halo)
+    stages = -(-(_sub_block_rows(spec) + halo) // options.prefetch_rows)
+    return replace(options, sub_block_rows=stages * options.prefetch_rows - halo)
 
 
 def _sharing(spec: KernelSpec) -> int:
@@ -240,8 +241,8 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
         return f"{accumulators} accumulators would not stay in registers (at most {MOST_ACCUMULATORS})"
     if spec.r * spec.s * options.columns > LARGEST_TEXT:
         return f"{spec.r * spec.s * options.columns} products a row in the text (at most {LARGEST_TEXT})"
-    if options.rows_ahead > 8:
-        return f"rows_ahead = {options.rows_ahead} (at most 8)"
+    if options.prefetch_rows > 8:
+        return f"prefetch_rows = {options.prefetch_rows} (at most 8)"
     return None
 
 
@@ -252,9 +253,9 @@ def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumb
         return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
-    if registers > MOST_REGISTERS and options.rows_ahead > 1:
+    if registers > MOST_REGISTERS and options.prefetch_rows > 1:
         return (f"about {registers} registers, most of which would be spilled (at most {MOST_REGISTERS} with "
-                f"rows_ahead = {options.rows_ahead}): fewer rows ahead")
+                f"prefetch_rows = {options.prefetch_rows}): fewer rows ahead")
     words = numbers.step_rows * row_words(spec, options.columns)
     if words > THREAD_REGISTERS:
         return f"{words} words of the {numbers.step_rows} input rows of a step (at most {THREAD_REGISTERS}: registers)"
@@ -288,9 +289,9 @@ def _grid(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> t
 
 def _registers(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers) -> int:
     beside = len(numbers.beside)        # and where they are
-    inner = options.rows_ahead * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
+    inner = options.prefetch_rows * numbers.step_rows * (row_words(spec, options.columns) + 2 * numbers.shifted)
     own = sum((load.end - load.at) * spec.dtype.itemsize // WORD_BYTES for load in numbers.loads if load.own)
-    rows = max(inner, options.rows_ahead * numbers.step_rows * (own + beside) + beside)
+    rows = max(inner, options.prefetch_rows * numbers.step_rows * (own + beside) + beside)
     weights = {BankWeights.REGISTERS: numbers.weight_count * options.filters,
                BankWeights.SHARED: 2 * len(numbers.weight_rows[0]) + 8, BankWeights.CONSTANT: 0}[options.weights]
     window = numbers.step_rows * window_registers(spec, options.columns, options.sums)
@@ -337,14 +338,15 @@ def _phrase(spec: KernelSpec, options: PixelsOptions) -> str:
     return (f"{options.columns} columns per lane{several}, strips of {LANES * options.columns} columns, sub-blocks of "
             f"about {options.sub_block_rows} rows, {options.warp_columns} x {options.warp_rows}"
             f"{f' x {options.warp_planes}' if options.warp_planes > 1 else ''} warps per block; {loads}, "
-            f"{options.rows_ahead} step{'s' if options.rows_ahead > 1 else ''} ahead; sums by {options.sums.value}")
+            f"{options.prefetch_rows} step{'s' if options.prefetch_rows > 1 else ''} ahead; "
+            f"sums by {options.sums.value}")
 
 
 def space(spec: KernelSpec) -> Iterable[PixelsOptions]:
     """Rows in flight and of a sub-block, columns of a lane, warps side by side."""
     base = defaults(spec)
     return [replace(base, columns=columns, vector=min(base.vector, columns * spec.stride[1]),
-                    store_vector=min(base.store_vector, columns), rows_ahead=ahead, sub_block_rows=rows,
+                    store_vector=min(base.store_vector, columns), prefetch_rows=ahead, sub_block_rows=rows,
                     warp_columns=across, warp_rows=4 // across, warp_planes=1, filters=1)
             for columns in _columns(spec)[:2] for ahead in (1, 2, 4) for rows in (16, 32, 64, 128) for across in (1, 4)
             if columns * spec.stride[1] % min(base.vector, columns * spec.stride[1]) == 0

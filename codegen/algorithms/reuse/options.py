@@ -47,7 +47,7 @@ class Edges(enum.Enum):
 @dataclass(frozen=True)
 class ReuseOptions:
     """Plan values. A block has ``warp_columns`` x ``warp_rows`` warps; a thread works on ``k_tile`` filters at a time;
-    with one channel ``rows_ahead`` input rows are loaded together (row reuse only); the compiler is told to leave
+    with one channel ``prefetch_rows`` input rows are loaded together (row reuse only); the compiler is told to leave
     registers for ``min_blocks`` blocks on a multiprocessor. The last two follow from the others where not given."""
 
     exchange: Exchange = Exchange.SELECT
@@ -60,5 +60,5 @@ class ReuseOptions:
     warp_rows: int = 4
     k_tile: int = 1
     ring: Ring = only(Ring.DERIVED, rows=Rows.REUSE)
-    rows_ahead: int = DERIVED
+    prefetch_rows: int = DERIVED
     min_blocks: int = DERIVED

@@ -155,11 +155,11 @@ def _complete(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> R
         held = spec.r * spec.s <= MOST_WEIGHTS_TURNING or spec.channels > 1
         turning = options.rows is Rows.RELOAD or (held and _ring_text(spec, options) <= RING_COMFORT)
         options = replace(options, ring=Ring.TURNING if turning else Ring.SHIFTED)
-    if options.rows_ahead == DERIVED:
-        options = replace(options, rows_ahead=1)
+    if options.prefetch_rows == DERIVED:
+        options = replace(options, prefetch_rows=1)
         if spec.channels == 1 and options.rows is Rows.REUSE and options.ring is Ring.TURNING:
             spare = COMFORTABLE_REGISTERS - _cost(spec, options, _numbers(spec, options, columns)).registers
-            options = replace(options, rows_ahead=max(1, min(spec.r, 1 + spare // len(columns.loads))))
+            options = replace(options, prefetch_rows=max(1, min(spec.r, 1 + spare // len(columns.loads))))
     if options.min_blocks == DERIVED:
         registers = _registers_to_allow(spec, options, columns)
         threads = LANES * options.warp_columns * options.warp_rows
@@ -193,8 +193,8 @@ def _numbers(spec: KernelSpec, options: ReuseOptions, columns: ColumnPlan) -> Re
     stride = _channel_stride(spec, options.weights is TileWeights.SHARED and not in_registers)
     statements = tuple(tuple(range(first, min(first + STATEMENT_COLUMNS, spec.s)))
                        for first in range(0, spec.s, STATEMENT_COLUMNS))
-    groups = tuple(tuple(range(first, min(first + options.rows_ahead, spec.r)))
-                   for first in range(0, spec.r, options.rows_ahead))
+    groups = tuple(tuple(range(first, min(first + options.prefetch_rows, spec.r)))
+                   for first in range(0, spec.r, options.prefetch_rows))
     predicated, pixels = options.edges is Edges.PREDICATED, spec.padding_mode.reads_image
     return ReuseNumbers(
         columns=columns, statements=statements, row_groups=groups,
@@ -244,10 +244,10 @@ def _cost(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers) -> Cos
     reuse = options.rows is Rows.REUSE
     row_loads = numbers.input_rows if reuse else options.sub_block_rows * spec.r
     accumulators = (spec.r if reuse else 1) * options.k_tile
-    rows_ahead = (options.rows_ahead if reuse else spec.r) if spec.channels == 1 else 1
+    prefetch_rows = (options.prefetch_rows if reuse else spec.r) if spec.channels == 1 else 1
     if reuse and options.ring is Ring.SHIFTED:
-        rows_ahead = 2
-    ahead = (min(rows_ahead, spec.r) - 1) * len(numbers.columns.loads)
+        prefetch_rows = 2
+    ahead = (min(prefetch_rows, spec.r) - 1) * len(numbers.columns.loads)
     held = numbers.taps * options.k_tile
     weights = held if spec.channels == 1 and not numbers.reread_weights else min(WEIGHTS_IN_FLIGHT, held)
     registers = accumulators + spec.s + ahead + weights + 20 + step_registers(spec, options.k_tile) + _found(numbers)
@@ -283,8 +283,8 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
     if refusal is None and options.weights is TileWeights.CONSTANT and 4 * numbers.filter_floats > CONSTANT_BYTES:
         refusal = (f"the filter has {4 * numbers.filter_floats} bytes, more than the {CONSTANT_BYTES} of constant "
                    f"memory; weights=shared or cached serves it")
-    if refusal is None and options.rows_ahead > spec.r:
-        refusal = f"rows_ahead = {options.rows_ahead}: a turn of the ring has {spec.r} input rows"
+    if refusal is None and options.prefetch_rows > spec.r:
+        refusal = f"prefetch_rows = {options.prefetch_rows}: a turn of the ring has {spec.r} input rows"
     if refusal is None and options.rows is Rows.RELOAD and options.ring is Ring.SHIFTED:
         refusal = "rows = reload has no ring"
     turning = options.ring is Ring.TURNING and options.rows is Rows.REUSE

@@ -47,7 +47,7 @@ class Begin(enum.Enum):
 class ToeplitzOptions:
     """Plan values. A warp makes 16 rows of ``tiles`` times 8 columns at a time; ``warp_columns`` x ``warp_rows`` warps
     share a patch, ``warp_planes`` such teams make a block; copies to shared memory are of ``vector`` elements, stores
-    of ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows, and the rows of ``bands_ahead`` bands are on
+    of ``store_vector``. walk=bands: a block makes ``sub_block_rows`` rows, those of ``prefetch_bands`` bands are on
     their way while one is computed; ``warp_strips`` teams side by side on each plane. walk=planes: planes of up to
     ``height`` x ``width`` elements, of ``images`` images one after another, in ``buffers``. The compiler leaves
     registers for ``min_blocks`` blocks. ``begin``: where tiles begin."""
@@ -60,7 +60,7 @@ class ToeplitzOptions:
     warp_strips: int = 1
     vector: int = 8
     way: Way = only(Way.CG, vector=8)
-    bands_ahead: int = only(1, walk=Walk.BANDS)
+    prefetch_bands: int = only(1, walk=Walk.BANDS)
     store_vector: int = 8
     stores: Stores = Stores.DIRECT
     weights: Weights = Weights.REGISTERS
@@ -244,7 +244,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzOptions) -> ToeplitzNumbers:
     (top, bottom), (left, right) = spec.padding
     most_rows = options.height + top + bottom - spec.r + 1
     most_columns = options.width + left + right - spec.s + 1
-    computed = -(-max(1, most_rows) // TILE_ROWS) * TILE_ROWS if planes else (options.bands_ahead + 1) * band
+    computed = -(-max(1, most_rows) // TILE_ROWS) * TILE_ROWS if planes else (options.prefetch_bands + 1) * band
     rows = computed + spec.r - 1
     copied = options.width // options.vector * options.vector if planes else columns
     out_plane = -(-max(1, most_rows) * max(1, most_columns) // 8) * 8 if options.stores is Stores.STAGED else 0

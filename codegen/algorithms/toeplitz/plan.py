@@ -109,7 +109,7 @@ def _strips(spec: KernelSpec, shape: ConvShape, options: ToeplitzOptions) -> Toe
             if waste < least and _fits(spec, tried):
                 best, least = tried, waste
     if spec.r <= NEAR_ROWS:
-        ahead = replace(best, begin=Begin.PLACE, bands_ahead=2)
+        ahead = replace(best, begin=Begin.PLACE, prefetch_bands=2)
         best = ahead if _fits(spec, ahead) else best
     tile_rows = -(-shape.p // TILE_ROWS)
     bands = min(BANDS_IN_TURN, tile_rows)
@@ -161,8 +161,8 @@ def _value_refusal(spec: KernelSpec, options: ToeplitzOptions) -> str | None:
         return "stores = staged takes whole planes: walk = planes"
     if options.walk is Walk.PLANES and options.warp_strips > 1:
         return f"warp_strips = {options.warp_strips} side by side on one plane: walk = bands"
-    if not 1 <= options.bands_ahead <= 7:
-        return f"bands_ahead = {options.bands_ahead} (1 to 7)"
+    if not 1 <= options.prefetch_bands <= 7:
+        return f"prefetch_bands = {options.prefetch_bands} (1 to 7)"
     if not 2 <= options.buffers <= 8:
         return f"buffers = {options.buffers} (2 to 8)"
     if options.tiles > MOST_TILES:

@@ -67,7 +67,7 @@ def least_rows(spec: KernelSpec) -> int:
 def make_border(spec: KernelSpec, left: int, right: int, across: int, closed: bool,
                 apart: bool) -> WideBorder | None:
     """None for zeros. ``left``, ``right``: columns that a window reaches beside a row's lanes, ``across`` of them;
-    where it is ``closed``, these lanes have what stands there. ``apart``: turns that copy rows
+    where it is ``closed``, these lanes have what stands there. ``apart``: stages that copy rows
     of the border have a text of their own, where it is worked out what stands there."""
     if spec.padding_mode is Border.ZEROS:
         return None

@@ -17,7 +17,7 @@ from warpconv.codegen.spec import KernelSpec
 from .borders import least_rows
 from .limits import TALLEST_FILTER, VECTOR_BYTES, most_stored, shared_bytes, to_words
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, WideOptions
+from .options import Guards, Separators, Loads, Pipeline, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD
 from .seams import has_seams, stacked
 from .taps import accumulators, row_registers, steps_of_one_row, taps_of
@@ -61,7 +61,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> WideOptions:
 def _of_one_row(spec: KernelSpec, shape: ConvShape, options: WideOptions) -> WideOptions:
     """Nothing comes ahead of one row: more warps stay, or a lane has two loads on their way and twice the columns
     (4 taps of 8 x 2048 x 4096 in float32: 134 us, with one load 151; float16 68 and 83; H200, 2026-11-23)."""
-    options = replace(options, sub_block_rows=1, rows_ahead=1, turn_steps=1)
+    options = replace(options, sub_block_rows=1, prefetch_rows=1, stage_steps=1)
     warp = LANES * options.columns
     half_idle = 0 < shape.q % (2 * warp) <= warp        # the last of the wider strips
     if (options.span is not Span.STRIPS or spec.channels > 1 or spec.stride[1] > 1 or taps_of(spec) > FEW_TAPS
@@ -77,10 +77,11 @@ def _fitted(spec: KernelSpec, options: WideOptions) -> WideOptions:
         most = max(("warp_planes", "warp_rows", "warp_columns"), key=lambda name: getattr(options, name))
         if getattr(options, most) > 1:
             options = replace(options, **{most: getattr(options, most) // 2})
-        elif options.loads is not Loads.REGISTERS and options.rows_ahead > 2:
-            options = replace(options, rows_ahead=options.rows_ahead // 2, turn_steps=min(options.turn_steps, 2))
+        elif options.loads is not Loads.REGISTERS and options.prefetch_rows > 2:
+            options = replace(options, prefetch_rows=options.prefetch_rows // 2,
+                              stage_steps=min(options.stage_steps, 2))
         elif options.loads is not Loads.REGISTERS:
-            options = replace(options, loads=Loads.REGISTERS, rows_ahead=1, turn_steps=1)
+            options = replace(options, loads=Loads.REGISTERS, prefetch_rows=1, stage_steps=1)
         elif options.span is Span.PACKED and options.row_lanes < LANES:
             options = replace(options, row_lanes=min(LANES, 2 * options.row_lanes))
         else:
@@ -111,13 +112,13 @@ def _sized(spec: KernelSpec, shape: ConvShape | None, options: WideOptions) -> W
         lanes = min(LANES, max(lanes, numbers.left_lanes + numbers.right_lanes))
         whole = lanes * chunk == shape.w and shape.h >= least_rows(spec)
         return replace(options, span=Span.PACKED, row_lanes=lanes, edges=Guards.GUARDED,
-                       gaps=Gaps.NONE if whole else Gaps.SELECT)
+                       separators=Separators.NONE if whole else Separators.SELECT)
     reach_left, reach_right = spec.padding[1][0], _reach(spec, shape.q)
     with_gap = max(-(-(shape.w + reach_left) // chunk), -(-(reach_right + 1) // chunk), lanes)
     if with_gap <= LANES and LANES // with_gap == LANES // lanes:
-        return replace(options, span=Span.PACKED, row_lanes=LANES // (LANES // with_gap), gaps=Gaps.ZERO_LANES,
-                       edges=Guards.GUARDED)
-    return replace(options, span=Span.PACKED, row_lanes=lanes, gaps=Gaps.SELECT, edges=Guards.GUARDED)
+        return replace(options, span=Span.PACKED, row_lanes=LANES // (LANES // with_gap),
+                       separators=Separators.ZERO_LANES, edges=Guards.GUARDED)
+    return replace(options, span=Span.PACKED, row_lanes=lanes, separators=Separators.SELECT, edges=Guards.GUARDED)
 
 
 def _reach(spec: KernelSpec, q: int) -> int:
@@ -169,7 +170,7 @@ def _most_columns(spec: KernelSpec) -> int:
 
 
 def _loads(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:
-    """How rows come in: asynchronously through the first-level cache, several in flight; text of a turn that fits the
+    """How rows come in: asynchronously through the first-level cache, several in flight; text of a stage that fits the
     instruction cache. Measured on an H200 (2026-11-21, 8192^2 planes and 112^2, 56^2 depthwise; docs/wide.md):
     registers reach the same at 3x3, and 65 instead of 84 % of the floor at 7x7."""
     fma = taps_of(spec) * options.columns
@@ -180,13 +181,13 @@ def _loads(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:
         ahead = 1 if fma > 300 or spec.channels > 1 else max(1, min(4, 16 // spec.r, _rows_held(spec, options)))
         tall = accumulators(spec, options.columns) > TALL_RING and (spec.separable or spec.r > TALLEST_FILTER)
         pipeline = Pipeline.COPIED if fma > 300 or tall else Pipeline.PAIRED
-        return {"loads": Loads.REGISTERS, "rows_ahead": ahead, "pipeline": pipeline}
-    ahead, turn = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (math.inf, 1, 1))
+        return {"loads": Loads.REGISTERS, "prefetch_rows": ahead, "pipeline": pipeline}
+    ahead, stage = next(found for most, *found in ((256, 8, 2), (400, 4, 2), (600, 2, 1), (math.inf, 1, 1))
                        if fma <= most)
     if fma <= 9 * 8 and spec.dtype.is_half:      # few rows in flight are enough, and more warps stay
-        ahead, turn = 4, 1
+        ahead, stage = 4, 1
     many = taps_of(spec) >= MANY_TAPS      # then the cache is better left to others
-    return {"loads": Loads.ASYNC if many else Loads.CACHED, "rows_ahead": ahead, "turn_steps": turn}
+    return {"loads": Loads.ASYNC if many else Loads.CACHED, "prefetch_rows": ahead, "stage_steps": stage}
 
 
 def _rows_held(spec: KernelSpec, options: WideOptions) -> int:

@@ -42,7 +42,7 @@ def cost_of(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, regist
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Warp instructions of the layer: products, exchanges, loads, stores and the loop's own. Several channels wait for
-    shared memory between them, and the text of an unrolled turn has to come to every multiprocessor first."""
+    shared memory between them, and the text of an unrolled stage has to come to every multiprocessor first."""
     options: WideOptions = plan.options
     numbers: WideNumbers = plan.numbers
     spec = plan.spec

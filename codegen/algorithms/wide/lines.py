@@ -98,7 +98,7 @@ def line_of(spec: KernelSpec, options: WideOptions, pieces: tuple[LinePiece, ...
     row = -(-(margin + lanes * chunk + after) // widest) * widest
     length = row + -(-2 * pairs // widest) * widest
     step = length * planes * step_rows
-    warp = step * (options.rows_ahead + options.turn_steps)
+    warp = step * (options.prefetch_rows + options.stage_steps)
     return WarpLine(margin=margin, length=length, row=length * planes, step=step, warp=warp,
                 elements=warp * warps if options.loads is not Loads.REGISTERS else 0,
                 way="ca" if options.loads is Loads.CACHED else "cg",

@@ -15,7 +15,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec
 from .borders import RowEnd, WideBorder, make_border, row_ends
 from .lines import (Column, WarpLine, LinePiece, StorePart, beside_chunk, line_of, pieces_of, read_cell, read_columns,
                     store_parts)
-from .options import Guards, Gaps, Loads, Pipeline, Span, TapRows, WideOptions
+from .options import Guards, Separators, Loads, Pipeline, Span, TapRows, WideOptions
 from .seams import Seams, seams_of
 from .taps import TapChain, Tap, accumulators, chain, row_registers, row_sums, signed as _signed, taps_of
 
@@ -91,8 +91,8 @@ class WideNumbers:
     takes: tuple[Take, ...]
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
-    apart: bool              # turns that copy rows of the image alone have a copy of the text of their own
-    turns_above: bool        # later turns than the first rows may copy rows above the image
+    apart: bool              # stages that copy rows of the image alone have a copy of the text of their own
+    stages_above: bool        # later stages than the first rows may copy rows above the image
     rows_fragment: str
     filter_fragment: str
     per_line: int            # statements of a line
@@ -101,7 +101,7 @@ class WideNumbers:
     groups: tuple[tuple[TapChain, ...], ...]    # those left out together where not needed
     pieces: tuple[LinePiece, ...]
     line: WarpLine
-    turns_ahead: int
+    stages_ahead: int
     store: Vector
     to_word: str             # the function that makes what is stored of integers of 8 and 16 bits, or ""
     stores: tuple[StorePart, ...]
@@ -114,7 +114,7 @@ class WideNumbers:
     row_walks: bool          # a pointer goes down the image, else each row is counted from the first one
     replaced: tuple[str, ...]    # columns that a lane at a row's end has its own in place of
     limited_rows: bool       # a sub-block loads none beyond its last one; others are in its text with a border's pixels
-    together: int            # steps that come into use together; a sub-block has whole turns of them
+    together: int            # steps that come into use together; a sub-block has whole stages of them
     paired: bool
     uniform_warp: bool       # told to the compiler: fewer registers, and no test of the lanes before each shuffle
     residual: str            # when it is loaded: "with_rows", "step_ahead"; or "" for none
@@ -154,7 +154,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     across = options.row_lanes if packed else LANES
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
     pad_top = zeros and spec.padding[0][0] > 0
-    ends = row_ends(spec, needed, chunk, across) if pixels and options.gaps is Gaps.NONE else None
+    ends = row_ends(spec, needed, chunk, across) if pixels and options.separators is Separators.NONE else None
     closed = ends is not None
     edge = _edge_columns(reach, chunk, own.per_cell)
     if (packed and not pixels) or closed or in_shared or not reach.takes:
@@ -168,7 +168,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     block_planes = options.warp_planes * planes
     names = ("",) if step_rows == 1 else tuple(f"_u{u}" for u in range(step_rows))
     chains = tuple(chain(spec, options, slots, step_rows, number, names) for number in range(slots))
-    select = "zero" if options.gaps is Gaps.SELECT else ""
+    select = "zero" if options.separators is Separators.SELECT else ""
     if closed:
         select = "round"
     elif pixels or not packed:
@@ -183,7 +183,7 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
     line = line_of(spec, options, pieces, chunk, planes, step_rows, warps, pairs)
     interior = options.edges is Guards.INTERIOR and not packed and spec.channels == 1 and not apart
     seams = seams_of(spec, options, slots)
-    together = options.turn_steps if in_shared else options.rows_ahead
+    together = options.stage_steps if in_shared else options.prefetch_rows
     return WideNumbers(
         chunk=chunk, strip=LANES * options.columns, strip_columns=LANES * chunk, packed=packed,
         across=across, planes=planes, border=border,
@@ -207,18 +207,18 @@ def make_numbers(spec: KernelSpec, options: WideOptions) -> WideNumbers:
                     for cell in reach.takes) if exchanged else (),
         window=_window(spec, options, reach, needed, pieces if in_shared else (), closed),
         row_names=names, apart=apart,
-        turns_above=spec.padding[0][0] > options.rows_ahead * step_rows * spec.dilation[0],
+        stages_above=spec.padding[0][0] > options.prefetch_rows * step_rows * spec.dilation[0],
         rows_fragment=f"rows_{'bordered' if apart else 'async' if in_shared else 'registers'}.cuh.jinja",
         filter_fragment=f"{'separable' if spec.separable else 'weights'}.cuh.jinja",
         per_line=4 if step_rows == 1 and not spec.separable else 2,
         row_sums=row_sums(spec, options, names) if spec.separable else (), pieces=pieces, line=line,
-        turns_ahead=options.rows_ahead // options.turn_steps,
+        stages_ahead=options.prefetch_rows // options.stage_steps,
         chains=chains, groups=tuple(chains[at:at + together_left_out] for at in range(0, slots, together_left_out)),
         store=vector_of(spec.y_dtype, options.store_vector),
         to_word=_to_word(spec, options.store_vector),
         stores=store_parts(options.columns, options.store_vector), seams=seams, interior=interior,
         beside_vectors=line.left_copies + line.right_copies > 0 and (interior or not pixels or pairs > 0),
-        whole_rows=pixels and options.gaps is Gaps.NONE and (closed or not in_shared),
+        whole_rows=pixels and options.separators is Separators.NONE and (closed or not in_shared),
         closed_rows=closed, row_ends=ends or (),
         row_walks=not (border and border.folded),
         replaced=tuple(outside for end in ends or () for outside, _ in end.columns),
@@ -316,7 +316,7 @@ def _beside(edge: int, lanes: int, chunk: int) -> int:
 def _packed_sizes(spec: KernelSpec, options: WideOptions, chunk: int) -> tuple[int, int]:
     """Most input and output columns of a packed row."""
     room = options.row_lanes * chunk
-    if options.gaps is Gaps.SELECT or spec.padding_mode.reads_image:
+    if options.separators is Separators.SELECT or spec.padding_mode.reads_image:
         return room, options.row_lanes * options.columns
     # the last output's window must end before the next row begins, and zeros as wide as the padding lie before it
     reach = (spec.s - 1) * spec.dilation[1] - spec.padding[1][0]

@@ -17,7 +17,7 @@ class Span(enum.Enum):
     PACKED = "packed"    # narrow rows: whole ones, of several planes side by side
 
 
-class Gaps(enum.Enum):
+class Separators(enum.Enum):
     """Where the zeros beside a packed row come from; a border's pixels are loaded by its outermost lanes."""
 
     ZERO_LANES = "zero_lanes"    # lanes beyond the row's end, which load nothing, stand between the rows
@@ -54,8 +54,8 @@ class TapRows(enum.Enum):
 @dataclass(frozen=True)
 class WideOptions:
     """Plan values. A lane makes ``columns`` outputs of a row from loads of ``vector`` elements; a packed row takes
-    ``row_lanes`` lanes; a block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps; ``rows_ahead`` steps are
-    in flight (loads=registers: loaded together; loads=async: waited for ``turn_steps`` at a time); the compiler
+    ``row_lanes`` lanes; a block has ``warp_columns`` x ``warp_rows`` x ``warp_planes`` warps; ``prefetch_rows`` steps
+    are in flight (loads=registers: loaded together; loads=async: waited for ``stage_steps`` at a time); the compiler
     leaves registers for ``min_blocks`` blocks (follows from the others if not given)."""
 
     columns: int = 4
@@ -63,13 +63,13 @@ class WideOptions:
     store_vector: int = 4
     span: Span = Span.STRIPS
     row_lanes: int = only(LANES, span=Span.PACKED)
-    gaps: Gaps = only(Gaps.ZERO_LANES, span=Span.PACKED)
+    separators: Separators = only(Separators.ZERO_LANES, span=Span.PACKED)
     edges: Guards = only(Guards.INTERIOR, span=Span.STRIPS)
     sub_block_rows: int = 14
-    rows_ahead: int = 2
+    prefetch_rows: int = 2
     weights: BankWeights = BankWeights.REGISTERS
     loads: Loads = Loads.REGISTERS
-    turn_steps: int = 1
+    stage_steps: int = 1
     pipeline: Pipeline = only(Pipeline.PAIRED, loads=Loads.REGISTERS)
     tap_rows: TapRows = TapRows.ALL
     warp_columns: int = 1

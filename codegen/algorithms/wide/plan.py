@@ -36,7 +36,7 @@ from .estimate import cost_of, estimate
 from .limits import (BYTES_OF_AN_FMA, MOST_REGISTERS, TALLEST_FILTER, VECTOR_BYTES, most_stored, shared_bytes,
                      to_words)
 from .numbers import REGISTER_LIMIT, WideNumbers, make_numbers
-from .options import Guards, Gaps, Loads, Span, TapRows, WideOptions
+from .options import Guards, Separators, Loads, Span, TapRows, WideOptions
 from .registers import WEIGHTS_HELD, planned_registers, register_margin
 from .taps import accumulators, steps_of_one_row, taps_of
 
@@ -101,17 +101,17 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
                 f"divide the {chunk} input columns of a lane")
     if options.store_vector not in (1, 2, 4, 8) or options.columns % options.store_vector:
         return f"store_vector = {options.store_vector}: 1, 2, 4 or 8, and a divisor of columns = {options.columns}"
-    if options.gaps is Gaps.NONE and not (spec.padding_mode.reads_image and options.span is Span.PACKED):
-        return "gaps = none is for packed rows with a border of pixels"
+    if options.separators is Separators.NONE and not (spec.padding_mode.reads_image and options.span is Span.PACKED):
+        return "separators = none is for packed rows with a border of pixels"
     if options.row_lanes > LANES:
         return f"row_lanes = {options.row_lanes} (at most {LANES})"
     if spec.channels > 1 and options.weights is not BankWeights.SHARED:
         return f"weights = {options.weights.value} holds one channel's filter, and there are {spec.channels}"
     if options.loads is not Loads.REGISTERS and (spec.arch.major < 8 or spec.channels > 1 or load_bytes < 4):
         return f"loads = {options.loads.value} needs sm_80, one channel, and loads of 4 bytes or more"
-    if options.rows_ahead % options.turn_steps or (options.turn_steps > 1 and options.loads is Loads.REGISTERS):
-        return (f"turn_steps = {options.turn_steps} is for asynchronous loads, and divides rows_ahead = "
-                f"{options.rows_ahead}")
+    if options.prefetch_rows % options.stage_steps or (options.stage_steps > 1 and options.loads is Loads.REGISTERS):
+        return (f"stage_steps = {options.stage_steps} is for asynchronous loads, and divides prefetch_rows = "
+                f"{options.prefetch_rows}")
     if options.weights is BankWeights.CONSTANT and (spec.k > 1 or spec.w_dtype is not DType.FLOAT32):
         return "weights = constant takes a single float32 filter"
     if options.tap_rows is TapRows.NEEDED and not (spec.channels == 1 and steps_of_one_row(spec)):
@@ -119,7 +119,7 @@ def _refusal(spec: KernelSpec, options: WideOptions) -> str | None:
     if accumulators(spec, options.columns) > REGISTER_LIMIT:
         return (f"{accumulators(spec, options.columns)} accumulators would not stay in registers (at most "
                 f"{REGISTER_LIMIT})")
-    together = options.rows_ahead if options.loads is Loads.REGISTERS else options.turn_steps
+    together = options.prefetch_rows if options.loads is Loads.REGISTERS else options.stage_steps
     return text_refusal(taps_of(spec) * options.columns * together, BYTES_OF_AN_FMA, "FMAs of steps that follow on")
 
 
@@ -148,8 +148,8 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registe
                    f"{shared}, more than the {spec.hardware.shared_block} of a block's shared memory")
     if refusal is None and options.span is Span.PACKED and numbers.most_columns < 1:
         refusal = f"row_lanes = {options.row_lanes} leaves no room for a row beside its padding"
-    if refusal is None and options.rows_ahead > 16:
-        refusal = f"rows_ahead = {options.rows_ahead} (at most 16)"
+    if refusal is None and options.prefetch_rows > 16:
+        refusal = f"prefetch_rows = {options.prefetch_rows} (at most 16)"
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 
@@ -188,13 +188,13 @@ def _phrase(options: WideOptions, numbers: WideNumbers) -> str:
               else f"strips of {numbers.strip} columns")
     warps = options.warp_columns * options.warp_rows * options.warp_planes
     return (f"{options.columns} columns per lane, {across}, sub-blocks of {options.sub_block_rows} rows, {warps} warps "
-            f"per block; {options.vector} element{'s' if options.vector > 1 else ''} a load, {options.rows_ahead} "
+            f"per block; {options.vector} element{'s' if options.vector > 1 else ''} a load, {options.prefetch_rows} "
             f"steps ahead")
 
 
 def space(spec: KernelSpec) -> Iterable[WideOptions]:
-    """How rows are loaded, how many a sub-block and a turn have, where weights are, how warps lie. Columns, vectors and
-    lanes follow from the layer's width, so a search leaves them at the layer's own defaults."""
+    """How rows are loaded, how many a sub-block and a stage have, where weights are, how warps lie. Columns, vectors
+    and lanes follow from the layer's width, so a search leaves them at the layer's own defaults."""
     base = defaults(spec)
     weights = (base.weights,)
     if spec.k == 1 and spec.channels == 1 and spec.dtype is DType.FLOAT32:
@@ -202,11 +202,11 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
         weights = (*held, BankWeights.CONSTANT)
     loads = [(Loads.REGISTERS, ahead, 1) for ahead in (1, 2, 4)]
     if spec.arch.major >= 8 and spec.channels == 1:
-        loads += [(way, ahead, turn) for way in (Loads.CACHED, Loads.ASYNC)
-                  for ahead, turn in ((2, 1), (4, 2), (8, 2), (8, 4))]
-    return [replace(base, loads=way, rows_ahead=ahead, turn_steps=turn, sub_block_rows=rows, weights=where,
+        loads += [(way, ahead, stage) for way in (Loads.CACHED, Loads.ASYNC)
+                  for ahead, stage in ((2, 1), (4, 2), (8, 2), (8, 4))]
+    return [replace(base, loads=way, prefetch_rows=ahead, stage_steps=stage, sub_block_rows=rows, weights=where,
                     warp_columns=columns, warp_rows=4 // columns, warp_planes=1)
-            for way, ahead, turn in loads for rows in (8, 14, 28, 114)
+            for way, ahead, stage in loads for rows in (8, 14, 28, 114)
             for where in weights for columns in (1, 4)]
 
 

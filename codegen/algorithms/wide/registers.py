@@ -23,7 +23,7 @@ def planned_registers(spec: KernelSpec, options: WideOptions, numbers: WideNumbe
     carried = (numbers.carried + 1) * options.columns
     added = len(numbers.stores) * numbers.store.cells if numbers.residual == "with_rows" else 0
     step_cells = numbers.step_rows * numbers.row_cells
-    rows = 2 * options.rows_ahead * (step_cells + added) if spec.channels == 1 else numbers.row_cells
+    rows = 2 * options.prefetch_rows * (step_cells + added) if spec.channels == 1 else numbers.row_cells
     addresses = UNIFORM_ADDRESSES[options.loads is Loads.REGISTERS] if _lean(spec, options, numbers) else ADDRESSES
     words = len(numbers.window) // 2 if numbers.own.per_cell == 2 else 0      # before they are floats
     window = numbers.step_rows * len(numbers.window) + words
@@ -45,7 +45,7 @@ def register_margin(spec: KernelSpec, options: WideOptions, numbers: WideNumbers
     if options.vector == 1 and numbers.own_loads > 2:      # odd widths
         twice = 2 if numbers.taps > WEIGHTS_HELD // 2 else 1
         return margin + twice * (SCALAR_LOAD * numbers.own_loads * numbers.step_rows + 2 * len(numbers.window))
-    many = options.turn_steps > 1 or options.tap_rows is TapRows.NEEDED
+    many = options.stage_steps > 1 or options.tap_rows is TapRows.NEEDED
     if options.weights is BankWeights.CONSTANT and many and len(numbers.window) > 12:      # 10x10, sm_90; 28x28, sm_80
         return margin + 8
     stacked = not numbers.packed and options.warp_rows > 1 and numbers.seams is None

@@ -32,8 +32,8 @@ MANY_SUMS = 100          # of a lane, with which a multiprocessor holds eight wa
 # while others write (9x9: 37.8 us, in one round 40.8; H200). Taller filters have long sub-blocks, few rows made twice
 STEPS = ((5, 10), (7, 18), (9, 22))
 SHORTEST_TALL = 114
-COLUMN_TURN = 4          # steps of a turn at a single column of weights, each of which is read once a turn: 129x1 takes
-                         # 132 us, in turns of two 145, of eight, which the instruction cache does not hold, 148
+COLUMN_STAGE = 4          # steps of a stage at a single column of weights, each of which is read once a stage: 129x1
+                         # takes 132 us, in stages of two 145, of eight, which the instruction cache does not hold, 148
 TALL_STEPS = 5           # times the filter's rows
 
 
@@ -78,5 +78,5 @@ def stacked(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:
     found = {"warp_columns": 1, "warp_rows": 8 if accumulators(spec, options.columns) > MANY_SUMS else 4,
              "warp_planes": 1, "sub_block_rows": steps}
     if not spec.separable and options.loads is not Loads.REGISTERS:
-        found.update(rows_ahead=2 * COLUMN_TURN, turn_steps=COLUMN_TURN)
+        found.update(prefetch_rows=2 * COLUMN_STAGE, stage_steps=COLUMN_STAGE)
     return found

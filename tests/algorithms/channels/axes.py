@@ -15,14 +15,14 @@ CHANNELS_AXES: Mapping[str, tuple] = {
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "stride": (1, 2, (1, 3), (4, 1), (6, 2)),
     "dilation": (1, 2, (3, 1), (4, 3)), "dtype": DTYPES, "layout": ("NHWC",), "numerics": ("float32", "float16"),
     "body": ("ring", "tile", "lines"), "vector": (1, 2, 4, 8), "columns": (1, 2, 4, 7), "width": ("any", "whole"),
-    "sub_block_rows": (1, 3, 7, 14), "rows_ahead": (1, 2, 3), "block": ((32, 2, 1), (3, 4, 2), (16, 1, 4))}
+    "sub_block_rows": (1, 3, 7, 14), "prefetch_rows": (1, 2, 3), "block": ((32, 2, 1), (3, 4, 2), (16, 1, 4))}
 
 
 def channels_values(row: Row) -> dict[str, Any]:
-    values = {name: row[name] for name in ("body", "vector", "columns", "width", "sub_block_rows", "rows_ahead")}
+    values = {name: row[name] for name in ("body", "vector", "columns", "width", "sub_block_rows", "prefetch_rows")}
     values.update(zip(("block_channels", "block_columns", "block_rows"), row["block"]))
     if row["body"] == "lines":
-        values["turn_rows"] = row.get("turn_rows", 1)
+        values["stage_rows"] = row.get("stage_rows", 1)
     return values
 
 
@@ -39,12 +39,12 @@ def channels_draw(choose: Choose, layer: Row) -> dict[str, Any]:
     if body == "lines":
         turn = choose((1, 2, 3))
         return {"body": body, "vector": choose((1, 1, 2)), "columns": choose((1, 2, 3, 5, 7)), "width": "any",
-                "sub_block_rows": choose((1, 2, 5, 14, 56)), "rows_ahead": turn * choose((1, 2)), "turn_rows": turn,
+                "sub_block_rows": choose((1, 2, 5, 14, 56)), "prefetch_rows": turn * choose((1, 2)), "stage_rows": turn,
                 "block_channels": choose((2, 4, 8, 16)), "block_columns": choose((1, 2, 5)), "block_rows": 1}
     return {"body": body, "vector": choose((1, 2, 4, 8) if body == "ring" else (1, 1, 2)),
             "columns": choose((1, 2, 3, 4, 7, 8)), "width": choose(("any", "any", "whole")),
             "sub_block_rows": choose((1, 2, 5, 14, 56) if body == "ring" else (1, 2, 4, 7)),
-            "rows_ahead": choose((1, 1, 2, 3)) if body == "ring" else 1, "block_channels": choose((1, 3, 16, 32)),
+            "prefetch_rows": choose((1, 1, 2, 3)) if body == "ring" else 1, "block_channels": choose((1, 3, 16, 32)),
             "block_columns": choose((1, 2, 5)), "block_rows": choose((1, 1, 2))}
 
 
@@ -57,19 +57,19 @@ def channels_variants() -> Iterable[Row]:
                    dtype=dtype, layout="NHWC", numerics=numerics, body=body,
                    vector=2 if body == "ring" or numerics == "float16" else 1, columns=3,
                    width=("any", "whole")[i // 4 % 2],
-                   sub_block_rows=5, rows_ahead=1 + i // 2 % 2 if body == "ring" else 1, block=(3, 4, 2))
+                   sub_block_rows=5, prefetch_rows=1 + i // 2 % 2 if body == "ring" else 1, block=(3, 4, 2))
     for i, (border, body) in enumerate(itertools.product(BORDERS[1:], ("ring", "tile"))):
         yield dict(filter=((3, 3), (2, 5), (5, 4))[i % 3], channels=((8, 8, 8), (3, 12, 3))[i // 2 % 2],
                    padding=("large", "same")[i // 3 % 2], padding_mode=border, epilogue=(),
                    stride=(1, 2, (3, 1))[i % 3], dilation=(1, (2, 1), 1, (1, 2))[i % 4], dtype=DTYPES[i % 3],
                    layout="NHWC", numerics="float32", body=body, vector=1, columns=3, width="any", sub_block_rows=5,
-                   rows_ahead=1 + i // 4 % 2 if body == "ring" else 1, block=(3, 4, 2))
+                   prefetch_rows=1 + i // 4 % 2 if body == "ring" else 1, block=(3, 4, 2))
     for i, (border, turn) in enumerate(itertools.product(BORDERS, (1, 2))):
         yield dict(filter=((3, 3), (2, 5), (5, 4))[i % 3], channels=((8, 8, 8), (6, 6, 6))[i // 2 % 2],
                    padding=("large", "same")[turn - 1], padding_mode=border, epilogue=WITH_RESIDUAL[i % 9],
                    stride=(1, (1, 2))[i // 3 % 2], dilation=(1, (3, 1), (1, 2))[i % 3], dtype=DTYPES[i % 3],
                    layout="NHWC", numerics="float16" if i % 3 and turn == 2 else "float32", body="lines", vector=2,
-                   columns=3, width="any", sub_block_rows=5, rows_ahead=2, turn_rows=turn, block=(4, 3, 1))
+                   columns=3, width="any", sub_block_rows=5, prefetch_rows=2, stage_rows=turn, block=(4, 3, 1))
 
 
 ROWS = {"channels": Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants,

@@ -69,10 +69,10 @@ def test_half_arithmetic_on_bfloat16_needs_ampere():
 @pytest.mark.parametrize("values, says", [
     (dict(vector=8), "vector = 8"), (dict(body="tile", vector=2), "vector = 2 with tiles"),
     (dict(block_channels=32, block_columns=64), "1024"), (dict(columns=17), "columns = 17"),
-    (dict(rows_ahead=5), "rows_ahead = 5"), (dict(body="tile", vector=1, rows_ahead=2), "rows_ahead = 2"),
+    (dict(prefetch_rows=5), "prefetch_rows = 5"), (dict(body="tile", vector=1, prefetch_rows=2), "prefetch_rows = 2"),
     (dict(body="tile", vector=1, sub_block_rows=17), "sub_block_rows = 17"), (dict(min_blocks=99), "min_blocks = 99")])
 def test_plan_values_that_do_not_go_together_are_refused(values, says):
-    base = dict(body="ring", vector=2, rows_ahead=1, block_columns=2)
+    base = dict(body="ring", vector=2, prefetch_rows=1, block_columns=2)
     with pytest.raises(UnsupportedSpec, match=says):
         planned(depthwise(), **{**base, **values})
 
@@ -97,7 +97,7 @@ def test_widths_that_a_plan_asks_for():
     ("float16", 4, 4, 1, 8), ("float16", 4, 2, 4, 8)])
 def test_pointers_are_aligned_to_what_is_loaded_and_stored(dtype, vector, multiplier, x, y):
     program = planned(depthwise(dtype=dtype, multiplier=multiplier), body="ring", vector=vector, columns=1,
-                      rows_ahead=1).program
+                      prefetch_rows=1).program
     assert (program.argument("x").multiple_of, program.argument("y").multiple_of) == (x, y)
     assert program.argument("w").multiple_of == 1
 
@@ -130,7 +130,7 @@ def test_few_images_are_walked_in_one_round_of_loads(c, side, size):
     one = depthwise(size, n=1, c=c, side=side, dtype="float16")
     found = planned(one)
     options = found.options
-    assert options.rows_ahead >= options.sub_block_rows + size - 1
+    assert options.prefetch_rows >= options.sub_block_rows + size - 1
     grid = found.program.steps[0].grid_of(one)
     assert grid[0] * grid[1] * grid[2] >= 0.6 * found.spec.hardware.multiprocessors
     settings = {n: planned(replace(one, n=n)).settings() for n in (1, 3, 4, 15, 16, 64, 256)}
@@ -182,7 +182,7 @@ def test_threads_of_strided_layers_have_several_columns(size, c, side):
     """Of 16 bits: threads of a column or two leave too few bytes on their way; narrow images have no more columns."""
     layer = depthwise(size, c=c, side=side, stride=2, dtype="float16", n=32)
     found = planned(layer)
-    assert found.options.body is Body.RING and found.options.columns in (4, 5, 7) and found.options.rows_ahead == 2
+    assert found.options.body is Body.RING and found.options.columns in (4, 5, 7) and found.options.prefetch_rows == 2
     assert (found.options.width is Width.WHOLE) == (layer.q % found.options.columns == 0)
     assert planned(replace(layer, n=256)).options == found.options
     assert plan_layer(layer).spec.algorithm == "channels"
@@ -217,10 +217,10 @@ def test_the_ring_adds_every_filter_row_of_every_output_once(r, stride, dilation
 
 @pytest.mark.thin(9)
 @on_cpu_device
-@pytest.mark.parametrize("body, values", [("ring", dict(vector=2, rows_ahead=1)),
-                                          ("ring", dict(vector=2, rows_ahead=2)),
-                                          ("tile", dict(vector=1, rows_ahead=1)),
-                                          ("lines", dict(vector=1, rows_ahead=4, turn_rows=2))])
+@pytest.mark.parametrize("body, values", [("ring", dict(vector=2, prefetch_rows=1)),
+                                          ("ring", dict(vector=2, prefetch_rows=2)),
+                                          ("tile", dict(vector=1, prefetch_rows=1)),
+                                          ("lines", dict(vector=1, prefetch_rows=4, stage_rows=2))])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_planned_loads_are_what_is_executed(dtype, body, values):
     """One warp, one sub-block, no padding: the cost's warp loads, and a store for every output column and row."""
@@ -240,7 +240,7 @@ def test_more_channels_than_a_block_and_a_part_left_over():
     shape = depthwise(3, n=2, c=70, side=9, dtype="float16")
     for body, vector in (("ring", 2), ("tile", 1)):
         plan = planned(shape, body=body, vector=vector, block_channels=16, block_columns=2, block_rows=2, columns=4,
-                       width="any", sub_block_rows=3, rows_ahead=1)
+                       width="any", sub_block_rows=3, prefetch_rows=1)
         assert plan.numbers.channel_blocks == -(-70 // vector // 16) and 70 // vector % 16
         checks.check_checked(plan, shape)
 
@@ -250,7 +250,7 @@ def test_more_channels_than_a_block_and_a_part_left_over():
 def test_few_blocks_do_all_the_work(body, vector):
     """With two blocks along the rows and two along the images, both loops turn."""
     shape = ConvShape(n=3, c=8, h=39, w=10, k=8, r=3, s=5, groups=8, padding=(1, 2), layout="NHWC")
-    plan = planned(shape, body=body, vector=vector, sub_block_rows=3, columns=2, width="any", rows_ahead=1,
+    plan = planned(shape, body=body, vector=vector, sub_block_rows=3, columns=2, width="any", prefetch_rows=1,
                    block_rows=2, block_channels=4, block_columns=2)
     step, = plan.program.steps
     x, y, z = step.grid
@@ -261,7 +261,7 @@ def test_few_blocks_do_all_the_work(body, vector):
 
 # ---- lines: rows copied ahead to shared memory
 
-LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, rows_ahead=4, turn_rows=2,
+LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, prefetch_rows=4, stage_rows=2,
              block_channels=16, block_columns=2, block_rows=1)
 
 
@@ -270,9 +270,9 @@ LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, 
     (depthwise(c=33, dtype="float16"), dict(vector=1), "C = 33"),
     (depthwise(dtype="float16"), dict(vector=1, block_channels=5), "a block of 5 channels"),
     (depthwise(), dict(block_rows=2), "block_rows = 2"),
-    (depthwise(), dict(turn_rows=3), "not a multiple of turn_rows = 3"),
-    (depthwise(), dict(rows_ahead=34), "rows_ahead = 34"),
-    (depthwise(c=64), dict(block_channels=32, block_columns=12, rows_ahead=16), "smaller block_channels or")])
+    (depthwise(), dict(stage_rows=3), "not a multiple of stage_rows = 3"),
+    (depthwise(), dict(prefetch_rows=34), "prefetch_rows = 34"),
+    (depthwise(c=64), dict(block_channels=32, block_columns=12, prefetch_rows=16), "smaller block_channels or")])
 def test_what_lines_do_not_serve_is_refused(shape, values, says):
     with pytest.raises(UnsupportedSpec, match=says):
         planned(shape, **{**LINES, **values})
@@ -289,13 +289,13 @@ def test_what_lines_are_copied_with_must_be_aligned():
 @on_cpu_device
 @pytest.mark.parametrize("size, changes, values", [
     (3, {}, {}), (5, dict(side=9), dict(sub_block_rows=4)), (1, dict(padding=0), {}),
-    (7, dict(side=7, c=72), dict(vector=1, columns=7, block_channels=64, turn_rows=1, rows_ahead=7)),
+    (7, dict(side=7, c=72), dict(vector=1, columns=7, block_channels=64, stage_rows=1, prefetch_rows=7)),
     (3, dict(c=20, dtype="float32"), dict(vector=1, columns=3)),
     (3, dict(c=70), {}),                                                  # the last block's channels are not all there
     (3, dict(stride=(1, 2)), dict(columns=2)), (3, dict(dilation=2), {}),
     (3, dict(dilation=(3, 1), padding=((9, 8), (2, 7))), {}),                # whole windows above and below the image
-    (3, dict(h=2, w=3, padding=4), dict(turn_rows=4)), (5, dict(side=3, padding=2), {}),
-    (5, dict(side=11), dict(turn_rows=3, rows_ahead=6)), (5, dict(side=13), dict(turn_rows=1, rows_ahead=1)),
+    (3, dict(h=2, w=3, padding=4), dict(stage_rows=4)), (5, dict(side=3, padding=2), {}),
+    (5, dict(side=11), dict(stage_rows=3, prefetch_rows=6)), (5, dict(side=13), dict(stage_rows=1, prefetch_rows=1)),
     (3, dict(side=17), dict(width="whole", columns=1, copies="past"))])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_lines_compute_what_was_asked(dtype, size, changes, values):
@@ -314,7 +314,7 @@ BORDERS = [dict(padding_mode=mode.value, padding_value=0.5 * (mode is Border.CON
 @pytest.mark.parametrize("size, changes, values", [
     (5, dict(side=13, dtype="float16"), dict(sub_block_rows=5)),
     (3, dict(side=9, c=20, dtype="float32"), dict(vector=1, columns=3)),        # channels and columns left over
-    (3, dict(side=3, padding=((9, 8), (5, 7)), dilation=(3, 1), dtype="bfloat16"), dict(turn_rows=4))], ids=str)
+    (3, dict(side=3, padding=((9, 8), (5, 7)), dilation=(3, 1), dtype="bfloat16"), dict(stage_rows=4))], ids=str)
 def test_lines_have_every_border(size, changes, values, border):
     shape = depthwise(size, **{**dict(n=2), **changes, **border})
     checks.check_checked(planned(shape, **{**LINES, **values}), shape)
@@ -327,7 +327,7 @@ def test_lines_have_every_border(size, changes, values, border):
 def test_one_value_in_the_other_bodies(body, changes):
     shape = depthwise(3, n=2, side=9, padding_mode="constant", padding_value=0.5, **changes)
     made = planned(shape, body=body, vector=1 if body == "tile" else 2, columns=3, width="any", sub_block_rows=4,
-                   rows_ahead=1)
+                   prefetch_rows=1)
     checks.check_checked(made, shape)
 
 
@@ -393,7 +393,7 @@ def test_planned_defaults_stay_in_registers():
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_elements_are_converted_once_and_products_are_fused(dtype):
     """One load and, of 16-bit elements, one conversion an element of a row, however many outputs it serves."""
-    plan = planned(depthwise(3, c=64, dtype=dtype), body="ring", vector=2, columns=7, width="whole", rows_ahead=1)
+    plan = planned(depthwise(3, c=64, dtype=dtype), body="ring", vector=2, columns=7, width="whole", prefetch_rows=1)
     found = sass.count_instructions(sass.disassemble(build(plan).compiled.cubin), plan.spec.name)
     copies = len(plan.numbers.sets)
     assert found["FFMA"] % (9 * 7 * 2) == 0 and found["FFMA"] >= 9 * 7 * 2 * copies and found["FMUL"] == 0

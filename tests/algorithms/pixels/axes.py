@@ -16,12 +16,12 @@ PIXELS_AXES: Mapping[str, tuple] = {
     "dilation": (1, 2, (2, 1), (1, 3)), "dtype": PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS,
     "cast": CASTS, "padding_mode": BORDERS, "layout": LAYOUTS, "pitch": PITCHES, "columns": (4, 8, 12, 16),
     "vector": (1, 2, 4, 8, 16), "store_vector": (1, 2, 4, 16), "sums": ("float", "dp4a", "mad"),
-    "weights": ("registers", "shared", "constant"), "sub_block_rows": (1, 3, 7, 16, 56), "rows_ahead": (1, 2, 3, 4),
+    "weights": ("registers", "shared", "constant"), "sub_block_rows": (1, 3, 7, 16, 56), "prefetch_rows": (1, 2, 3, 4),
     "warps": ((1, 1, 1), (2, 1, 1), (1, 3, 1), (4, 2, 1), (1, 2, 2), (1, 1, 3)), "filters": (1, 2, 3)}
 
 
 def pixels_values(row: Row) -> dict[str, Any]:
-    values = {name: row[name] for name in ("columns", "vector", "sums", "weights", "sub_block_rows", "rows_ahead")}
+    values = {name: row[name] for name in ("columns", "vector", "sums", "weights", "sub_block_rows", "prefetch_rows")}
     values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
     values.update(store_vector=row["store_vector"], filters=row.get("filters", 1))
     return values
@@ -38,7 +38,7 @@ def pixels_layer(choose: Choose) -> dict[str, Any]:
 
 def pixels_draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else other sub-blocks, rows ahead, rows at any address."""
-    return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "rows_ahead": choose((1, 2, 3, 5)),
+    return choose(({}, {}, {"sub_block_rows": choose((1, 2, 5, 16, 40)), "prefetch_rows": choose((1, 2, 3, 5)),
                             "weights": choose(("registers", "shared")), "warp_columns": choose((1, 2)),
                             "warp_rows": choose((1, 2, 3)), "warp_planes": 1, "filters": 1}, {"vector": 1}))
 
@@ -56,13 +56,13 @@ def pixels_variants() -> Iterable[Row]:
                    padding_mode=BORDERS[i % 6], columns=(4, 8)[i // 2 % 2], vector=vector,
                    store_vector=(1, 4, 2)[i % 3] if i // 2 % 4 == 0 else 1, sums=sums, weights=weights,
                    sub_block_rows=(1, 7, 16)[i % 3],
-                   rows_ahead=1 + i % 3, warps=PIXELS_AXES["warps"][i % 4], layout="NCHW")
+                   prefetch_rows=1 + i % 3, warps=PIXELS_AXES["warps"][i % 4], layout="NCHW")
     for i, dtype in enumerate(PIXELS):
         yield dict(filter=((5, 5), (4, 7))[i % 2], channels=(1, 1, 1), dtype=dtype, padding="same",
                    epilogue=EPILOGUES[i], stride=1, dilation=1, weight_dtype=None, out_dtype=None, cast=CASTS[i % 2],
                    padding_mode=BORDERS[i],
                    columns=8, vector=(1, 4)[i % 2], store_vector=1, sums="float", weights="constant", sub_block_rows=16,
-                   rows_ahead=2, warps=(1, 3, 1), layout="NCHW")
+                   prefetch_rows=2, warps=(1, 3, 1), layout="NCHW")
     for i, (dtype, c, mode) in enumerate(itertools.product(("uint8", "int16"), (3, 4), BORDERS)):
         weight, out = (None, "int8")[i // 2 % 2], (None, "float16", "float32")[i % 3]
         yield dict(filter=((3, 3), (2, 5))[i % 2], channels=(c, c, c), dtype=dtype,
@@ -70,7 +70,7 @@ def pixels_variants() -> Iterable[Row]:
                    stride=(1, (1, 2))[i // 6 % 2], dilation=(1, (2, 2))[i // 4 % 2],
                    weight_dtype=weight, out_dtype=out, cast="nearest", padding_mode=mode, columns=12 if c == 3 else 8,
                    vector=(1, 4)[i // 2 % 2], store_vector=1, sums="mad" if weight else "float",
-                   weights=("registers", "shared")[i % 2], sub_block_rows=(1, 7, 16)[i % 3], rows_ahead=1 + i % 3,
+                   weights=("registers", "shared")[i % 2], sub_block_rows=(1, 7, 16)[i % 3], prefetch_rows=1 + i % 3,
                    warps=PIXELS_AXES["warps"][i % 4], layout="NHWC")
     for i, (layout, pitch, vector) in enumerate(itertools.product(LAYOUTS, PITCHES[1:], (1, 4))):
         if pitch == "odd" and vector > 1:
@@ -80,7 +80,7 @@ def pixels_variants() -> Iterable[Row]:
                    stride=(1, 1, (1, 2))[i % 3], dilation=1, weight_dtype=None, out_dtype=(None, "float32")[i // 3 % 2],
                    cast="nearest", padding_mode=BORDERS[i % 6], columns=12 if layout == "NHWC" else 8, vector=vector,
                    store_vector=1 if pitch == "odd" else min(2, vector), sums="float", weights="registers",
-                   sub_block_rows=7, rows_ahead=2, layout=layout, pitch=pitch,
+                   sub_block_rows=7, prefetch_rows=2, layout=layout, pitch=pitch,
                    filters=3 if layout == "NCHW" and i % 2 else 1,
                    warps=(1, 1, 1 if layout == "NHWC" or i % 2 else 3))
 

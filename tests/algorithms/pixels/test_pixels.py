@@ -79,7 +79,7 @@ def test_layers_that_are_refused(shape, epilogue, says):
     (plane(r=15, s=99, padding=50), dict(columns=8), "11880 products"),
     (plane(c=3, k=3, groups=3), dict(weights="constant"), "a single float32 filter"),
     (plane(weight_dtype="int8"), dict(weights="constant"), "a single float32 filter"),
-    (plane(), dict(rows_ahead=9), "rows_ahead = 9"), (plane(), dict(warp_rows=33), "1024 threads"),
+    (plane(), dict(prefetch_rows=9), "prefetch_rows = 9"), (plane(), dict(warp_rows=33), "1024 threads"),
     (plane(k=4), dict(filters=3, warp_planes=1), "filters = 3, warp_planes = 1: together a divisor of the 4 filters"),
     (plane(k=6), dict(filters=2, warp_planes=2), "filters = 2, warp_planes = 2"),
     (plane(c=3, k=3, groups=3), dict(warp_planes=3), "a divisor of the 1 filters"),
@@ -173,8 +173,8 @@ def test_no_pixel_is_converted_by_a_conversion():
 def test_a_sub_block_loads_as_planned(shape):
     """One in the interior: what a fourth strip and a fourth band of sub-blocks add to three of each."""
     usual = planned(shape)      # whole turns of the loop
-    assert (usual.options.sub_block_rows + usual.numbers.slots - 1) % usual.options.rows_ahead == 0
-    rows = 2 * usual.options.rows_ahead - usual.numbers.slots + 1
+    assert (usual.options.sub_block_rows + usual.numbers.slots - 1) % usual.options.prefetch_rows == 0
+    rows = 2 * usual.options.prefetch_rows - usual.numbers.slots + 1
     made = planned(shape, sub_block_rows=rows, warp_columns=1, warp_rows=1)
     launch, = made.program.steps
     grid = tuple(replace(blocks, fill=None) for blocks in launch.grid)      # as in a layer that fills a GPU
@@ -271,7 +271,7 @@ def test_images_smaller_than_the_filter():
         for h, w in ((1, 1), (2, 3)):
             shape = ConvShape(c=1, h=h, w=w, k=1, r=3, s=5, padding=(6, 9), dtype="uint8", padding_mode=mode,
                               padding_value=7 if mode == "constant" else 0)
-            checks.check_checked(planned(shape, rows_ahead=1, warp_columns=1, warp_rows=1), shape, seed=number)
+            checks.check_checked(planned(shape, prefetch_rows=1, warp_columns=1, warp_rows=1), shape, seed=number)
 
 
 # ---- compiled
@@ -331,7 +331,7 @@ def test_drawn_layers_spill_a_few_registers_at_most():
 def test_a_lane_adds_a_row_to_the_sums_of_several_filters(fields, values):
     shape = replace(plane(side=96), **{"w": 288, **fields})
     steps = (Epilogue.BIAS,)
-    usual = dict(warp_columns=1, warp_rows=1, sub_block_rows=30, rows_ahead=1, columns=4, vector=4, store_vector=1)
+    usual = dict(warp_columns=1, warp_rows=1, sub_block_rows=30, prefetch_rows=1, columns=4, vector=4, store_vector=1)
     several, one = (planned(shape, epilogue=steps, **{**usual, **each})
                     for each in (values, dict(filters=1, warp_planes=1)))
     reports = [checks.check_checked(made, shape)[0].buffers["x"].load_requests for made in (several, one)]

@@ -14,15 +14,15 @@ REUSE_AXES: Mapping[str, tuple] = {
     "decomposition": ("paper", "fewest_loads", "shared_ends"), "weights": ("shared", "constant", "cached"),
     "edges": ("direct", "predicated"), "sub_block_rows": (3, 7, 16, 56),
     "warps": ((1, 4), (4, 1), (2, 2), (1, 1), (3, 2)), "ring": ("turning", "shifted"),
-    "rows_ahead": (1, 2, 3, 8), "k_tile": (1, 2, 3),
+    "prefetch_rows": (1, 2, 3, 8), "k_tile": (1, 2, 3),
     "min_blocks": (1, 3)}
 
 
 def reuse_values(row: Row) -> dict[str, Any]:
     values = {name: row[name] for name in ("exchange", "rows", "decomposition", "weights", "edges",
-                                           "sub_block_rows", "ring", "rows_ahead", "k_tile", "min_blocks")}
+                                           "sub_block_rows", "ring", "prefetch_rows", "k_tile", "min_blocks")}
     values.update(warp_columns=row["warps"][0], warp_rows=row["warps"][1],
-                  rows_ahead=min(row["rows_ahead"], row["filter"][0]))
+                  prefetch_rows=min(row["prefetch_rows"], row["filter"][0]))
     return values
 
 
@@ -39,7 +39,7 @@ def reuse_draw(choose: Choose, layer: Row) -> dict[str, Any]:
             "edges": choose(("direct", "predicated")), "sub_block_rows": choose((1, 2, 3, 5, 8, 13, 32, 56)),
             "warp_columns": choose((1, 1, 2, 3, 4)), "warp_rows": choose((1, 2, 4)), "k_tile": k_tile(choose, layer),
             "ring": choose(("derived", "turning", "shifted")),
-            "rows_ahead": choose((1, 1, 2, 3, 5, 9)), "min_blocks": choose((1, 1, 2, 4))}
+            "prefetch_rows": choose((1, 1, 2, 3, 5, 9)), "min_blocks": choose((1, 1, 2, 4))}
 
 
 def reuse_variants() -> Iterable[Row]:
@@ -51,7 +51,7 @@ def reuse_variants() -> Iterable[Row]:
         yield dict(filter=(3, 7), channels=channels, padding="same", padding_mode=BORDERS[i // 6 % 6],
                    epilogue=WITH_RESIDUAL[i % 9], exchange=exchange, rows=rows, weights=weights, edges=edges,
                    decomposition=REUSE_AXES["decomposition"][i % 3], sub_block_rows=7,
-                   warps=REUSE_AXES["warps"][i % 5], ring=ring, rows_ahead=1 + i % 2,
+                   warps=REUSE_AXES["warps"][i % 5], ring=ring, prefetch_rows=1 + i % 2,
                    k_tile=channels[1] // channels[2] if i % 2 else 1, min_blocks=1)
 
 

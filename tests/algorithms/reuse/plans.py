@@ -12,7 +12,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 REUSE = {"exchange": "select", "rows": "reuse", "decomposition": "paper", "weights": "shared", "edges": "direct",
-         "sub_block_rows": 56, "warp_columns": 1, "warp_rows": 4, "ring": "turning", "rows_ahead": 1,
+         "sub_block_rows": 56, "warp_columns": 1, "warp_rows": 4, "ring": "turning", "prefetch_rows": 1,
          "k_tile": 1, "min_blocks": 1}
 
 
@@ -30,13 +30,13 @@ def plans() -> dict[str, KernelPlan]:
         "reuse_5x5_dynamic": _reuse(plane(5), exchange="dynamic"),
         "reuse_5x5_dynamic_local": _reuse(plane(5), exchange="dynamic_local"),
         "reuse_5x5_none_reload": _reuse(plane(5), exchange="none", rows="reload"),
-        "reuse_5x5_predicated_ahead": _reuse(plane(5), edges="predicated", rows_ahead=5),
+        "reuse_5x5_predicated_ahead": _reuse(plane(5), edges="predicated", prefetch_rows=5),
         "reuse_7x7_constant_shared_ends": _reuse(plane(7), weights="constant", decomposition="shared_ends"),
         "reuse_5x5_shifted": _reuse(plane(5), ring="shifted"),
         "reuse_3x3_channels_bias_relu": _reuse(plane(3, c=3, k=8), BIAS, RELU, k_tile=4),
         "reuse_3x3_groups_cached": _reuse(plane(3, c=4, k=8, groups=4), weights="cached", k_tile=2),
         "reuse_2x3_index64": _reuse(ConvShape(n=70000, c=1, h=300, w=300, k=1, r=2, s=3, padding=((0, 1), (2, 0)))),
-        "reuse_5x5_reflect": _reuse(plane(5, padding_mode="reflect"), edges="predicated", rows_ahead=5),
+        "reuse_5x5_reflect": _reuse(plane(5, padding_mode="reflect"), edges="predicated", prefetch_rows=5),
         "reuse_5x5_circular_direct": _reuse(plane(5, padding_mode="circular")),
         "reuse_5x5_replicate_none_reload": _reuse(plane(5, padding_mode="replicate"), exchange="none", rows="reload",
                                                   edges="predicated"),

@@ -70,7 +70,7 @@ def test_a_border_costs_no_further_loads_and_exchanges(mode):
 
 @pytest.mark.parametrize("mode", MODES, **by_name)
 def test_zeros_pay_nothing_and_a_border_has_one_search_for_rows_that_are_loaded_together(mode):
-    text = render(planned(layer(mode), "reuse", edges="predicated", rows_ahead=5)).text
+    text = render(planned(layer(mode), "reuse", edges="predicated", prefetch_rows=5)).text
     searches = len(re.findall(r"if \(h < 0 \|\| h \+ 4 >= H\)", text))
     assert searches == (1 if mode.reads_image else 0)
     assert ("inside_c0" in text) == (not mode.reads_image) and ("BORDER" in text) == (mode is Border.CONSTANT)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 ROWS = 56
 VARIANTS = {"direct": {"exchange": "none", "rows": "reload"}, "column": {"exchange": "select", "rows": "reload"},
             "row": {"exchange": "none", "rows": "reuse"}, "both": {"exchange": "select", "rows": "reuse"}}
-PAPER = {"decomposition": "paper", "edges": "direct", "sub_block_rows": ROWS, "ring": "turning", "rows_ahead": 1,
+PAPER = {"decomposition": "paper", "edges": "direct", "sub_block_rows": ROWS, "ring": "turning", "prefetch_rows": 1,
          "weights": "shared"}
 # F: requests of each variant, sectors of direct and of both
 TABLE = {3: (504, 336, 174, 116, 2352, 522), 5: (1400, 560, 300, 120, 6720, 540),
@@ -35,9 +35,10 @@ RATIOS = {3: 4.3, 5: 11.7, 7: 11.1, 9: 11.8, 11: 17.1}
 
 @functools.cache
 def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = "", channels: int = 1,
-              k_tile: int = 1, rows_ahead: int = 1) -> tuple[KernelPlan, LaunchReport]:
+              k_tile: int = 1, prefetch_rows: int = 1) -> tuple[KernelPlan, LaunchReport]:
     """One whole sub-block and nothing else, its result checked."""
-    values = {**PAPER, **VARIANTS[variant], "edges": edges, "warp_rows": 1, "k_tile": k_tile, "rows_ahead": rows_ahead}
+    values = {**PAPER, **VARIANTS[variant], "edges": edges, "warp_rows": 1, "k_tile": k_tile,
+              "prefetch_rows": prefetch_rows}
     if exchange:
         values["exchange"] = exchange
     shape = ConvShape(c=channels, h=ROWS + size - 1, w=64, k=k_tile, r=size, s=size)
@@ -83,7 +84,7 @@ def test_sectors_are_those_of_the_addresses(size):
 @pytest.mark.parametrize("variant", ["column", "both"])
 @pytest.mark.parametrize("size, channels, k_tile", [(3, 1, 1), (5, 1, 1), (7, 1, 1), (5, 3, 1), (3, 2, 4)])
 def test_planned_cost_is_what_is_executed(size, channels, k_tile, variant, exchange):
-    plan, report = sub_block(size, variant, exchange=exchange, channels=channels, k_tile=k_tile, rows_ahead=2)
+    plan, report = sub_block(size, variant, exchange=exchange, channels=channels, k_tile=k_tile, prefetch_rows=2)
     assert plan.options.sub_block_rows == ROWS and plan.options.k_tile == k_tile
     assert report.buffers["x"].load_requests == plan.cost.warp_loads
     assert report.shuffles == plan.cost.shuffles

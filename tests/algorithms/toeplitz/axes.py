@@ -16,13 +16,13 @@ TOEPLITZ_AXES: Mapping[str, tuple] = {
     "warps": ((1, 1, 1), (2, 1, 2), (1, 2, 1), (4, 1, 1), (2, 2, 1), (1, 1, 4)), "vector": (1, 2, 4, 8),
     "store_vector": (1, 2, 8), "stores": ("direct", "staged"), "weights": ("registers", "shared"),
     "sub_block_rows": (32, 64), "images": (1, 3), "buffers": (2, 3), "begin": ("shifted", "place"), "way": ("ca", "cg"),
-    "bands_ahead": (1, 2, 3)}
+    "prefetch_bands": (1, 2, 3)}
 
 
 def toeplitz_values(row: Row) -> dict[str, Any]:
     values = {name: row[name] for name in ("walk", "tiles", "vector", "store_vector", "stores", "weights",
     "sub_block_rows",
-                                           "images", "buffers", "begin", "way", "bands_ahead")}
+                                           "images", "buffers", "begin", "way", "prefetch_bands")}
     values.update(zip(("warp_columns", "warp_rows", "warp_planes"), row["warps"]))
     return values
 
@@ -57,7 +57,7 @@ def toeplitz_variants() -> Iterable[Row]:
                    weights=("registers", "shared")[i // 2 % 2], images=1 + i % 3,
                    buffers=3 if vector < 4 else 2,
                    tiles=(1, 3)[i // 4 % 2] if walk == "bands" else 9, sub_block_rows=32,
-                   begin=("shifted", "place")[i // 3 % 2], way=("ca", "cg")[i % 2], bands_ahead=1 + i % 2,
+                   begin=("shifted", "place")[i // 3 % 2], way=("ca", "cg")[i % 2], prefetch_bands=1 + i % 2,
                    warps=TOEPLITZ_AXES["warps"][i % 6] if walk == "bands" else (1, 1 + i % 2, 1))
 
 

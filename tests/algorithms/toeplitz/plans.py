@@ -28,7 +28,7 @@ def plans() -> dict[str, KernelPlan]:
             walk="planes", tiles=2, warp_columns=1, warp_planes=4, vector=2, store_vector=4, stores="staged",
             weights="shared", images=8, buffers=3),
         "toeplitz_5x5_bands_reflect_float16": _toeplitz(
-            plane(5, dtype="float16", padding_mode="reflect"), walk="bands", way="ca", bands_ahead=2, begin="place"),
+            plane(5, dtype="float16", padding_mode="reflect"), walk="bands", way="ca", prefetch_bands=2, begin="place"),
         "toeplitz_3x9_bands_circular_many_columns_bfloat16": _toeplitz(
             plane(3, s=9, dtype="bfloat16", padding_mode="circular"), walk="bands", warp_columns=1, tiles=3, vector=4),
         "toeplitz_2x21_bands_symmetric_loop_float16": _toeplitz(

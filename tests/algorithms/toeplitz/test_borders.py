@@ -94,7 +94,7 @@ def test_every_access_checked(shape, mode):
     """Padding larger than the image, many columns outside of it, one side alone; both walks."""
     shape = with_border(shape, mode)
     bands = {"tiles": 2, "warp_columns": 1, "warp_rows": 1, "warp_planes": 2, "sub_block_rows": 32,
-             "bands_ahead": 1}
+             "prefetch_bands": 1}
     checks.check_checked(planned(shape), shape)
     checks.check_checked(planned(shape, walk="bands", stores="direct", store_vector=1, **bands), shape)
 

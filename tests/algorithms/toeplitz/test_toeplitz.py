@@ -127,7 +127,8 @@ def test_before_ampere_there_are_no_such_instructions():
     (plane(64, 5), {"vector": 3}, "vector = 3"), (plane(64, 5), {"store_vector": 4}, "store_vector = 4"),
     (plane(64, 5), {"tiles": 17}, "tiles = 17"), (plane(64, 5), {"sub_block_rows": 40}, "multiple of a band's 16"),
     (plane(64, 5), {"stores": "staged"}, "whole planes"), (depthwise(4, 14, 3), {"buffers": 1}, "buffers = 1"),
-    (depthwise(4, 14, 3), {"warp_strips": 2}, "warp_strips = 2"), (plane(64, 5), {"bands_ahead": 8}, "bands_ahead = 8"),
+    (depthwise(4, 14, 3), {"warp_strips": 2}, "warp_strips = 2"),
+    (plane(64, 5), {"prefetch_bands": 8}, "prefetch_bands = 8"),
     (depthwise(4, 14, 3), {"tiles": 1}, "no room for 14"),
     (plane(64, 5), {"warp_planes": 4, "warp_rows": 4}, "shared memory"),
     (plane(64, 31), {"weights": "registers", "warp_columns": 1}, "registers"),
@@ -150,7 +151,7 @@ def test_whole_planes_need_their_size():
 
 def test_asynchronous_copies_are_awaited_before_they_are_read():
     """The CPU device copies at once, so that only the text can show it: wait for one's own, then for everyone's."""
-    for shape, values in ((plane(300, 5, w=304), {}), (plane(300, 5, w=304), {"bands_ahead": 3}),
+    for shape, values in ((plane(300, 5, w=304), {}), (plane(300, 5, w=304), {"prefetch_bands": 3}),
                           (depthwise(8, 56, 5, n=4), {}), (depthwise(8, 14, 5, n=4), {})):
         made = toeplitz(shape, **values)
         text = render(made).text
@@ -161,7 +162,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
         assert kernel.index("copy(") < wait < kernel.index("wc_load_matrices_")
         pending = int(re.search(r"cp\.async\.wait_group (\d)", text)[1])
         planes = made.options.walk is Walk.PLANES
-        assert pending == (made.options.buffers - 2 if planes else made.options.bands_ahead - 1)
+        assert pending == (made.options.buffers - 2 if planes else made.options.prefetch_bands - 1)
 
 
 # ---- the emitted text, executed
@@ -176,8 +177,9 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
     (depthwise(2, 40, 9, s=31, padding=(4, 15)), {}), (plane(1, 1), {}), (depthwise(2, 1, 5, w=9), {}),
     (depthwise(6, 50, 5, n=2), {"walk": "bands", "tiles": 3, "warp_columns": 3, "warp_rows": 2, "warp_planes": 1,
                                 "sub_block_rows": 32, "stores": "direct", "store_vector": 2}),
-    (plane(70, 5, w=520), {"sub_block_rows": 64, "warp_columns": 1, "warp_strips": 4, "way": "ca", "bands_ahead": 2}),
-    (plane(150, 7, w=328), {"sub_block_rows": 128, "warp_columns": 2, "warp_strips": 2, "bands_ahead": 3}),
+    (plane(70, 5, w=520), {"sub_block_rows": 64, "warp_columns": 1, "warp_strips": 4, "way": "ca",
+                           "prefetch_bands": 2}),
+    (plane(150, 7, w=328), {"sub_block_rows": 128, "warp_columns": 2, "warp_strips": 2, "prefetch_bands": 3}),
     (depthwise(3, 112, 5, h=50), {"warp_columns": 1, "tiles": 14, "warp_planes": 2, "way": "ca", "begin": "place"}),
     (depthwise(3, 72, 4, n=2), {"warp_columns": 1, "tiles": 3, "sub_block_rows": 64, "warp_planes": 2, "warp_strips": 2,
                                 "warp_rows": 2}),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import checks, reference, settings
-from warpconv.codegen.algorithms.wide.options import Guards, Gaps
+from warpconv.codegen.algorithms.wide.options import Guards, Separators
 from warpconv.codegen.border import Border, BorderValue, element_bits
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
@@ -77,9 +77,10 @@ def test_the_bits_of_a_value(dtype):
 
 
 @pytest.mark.parametrize("fields, values, says", [
-    (dict(mode=Border.ZEROS), dict(gaps="none", span="packed", row_lanes=14), "gaps = none is for packed rows"),
-    (dict(), dict(gaps="none", span="strips"), "gaps = none is for packed rows"),
-    (dict(w=4), dict(span="packed", row_lanes=1, loads="registers", turn_steps=1, gaps="select"),
+    (dict(mode=Border.ZEROS), dict(separators="none", span="packed", row_lanes=14),
+     "separators = none is for packed rows"),
+    (dict(), dict(separators="none", span="strips"), "separators = none is for packed rows"),
+    (dict(w=4), dict(span="packed", row_lanes=1, loads="registers", stage_steps=1, separators="select"),
      "1 to the right of 1")])
 def test_plan_values_that_do_not_go_together(fields, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
@@ -88,7 +89,7 @@ def test_plan_values_that_do_not_go_together(fields, values, says):
 
 def test_whole_rows_ask_for_their_width():
     made = planned(layer(3, 56, 56, 8))
-    assert made.options.gaps.value == "none" and made.numbers.whole_rows
+    assert made.options.separators.value == "none" and made.numbers.whole_rows
     assert "W = 56" in made.program.refusal(layer(3, 56, 52, 8))
 
 
@@ -103,7 +104,7 @@ def test_rows_outside_are_worked_out_in_images_taller_than_their_border(mode, le
     if least > 1:
         assert f"H at least {least}" in made.program.refusal(layer(h=least - 1, **fields))
         low = planned(layer(h=least - 1, **fields))
-        assert low.options.gaps is Gaps.SELECT and low.program.refusal(layer(h=least - 1, **fields)) is None
+        assert low.options.separators is Separators.SELECT and low.program.refusal(layer(h=least - 1, **fields)) is None
 
 
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
@@ -124,9 +125,9 @@ def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
     told = 0
     for size, columns in itertools.product((3, 5, 7, 9), (1, 2, 4, 8)):
         shape = layer(size, 40, 8 * columns, 4, mode, dtype=dtype)
-        numbers = planned(shape, span="packed", row_lanes=8, gaps="none", columns=columns, vector=min(columns, 4),
-                          store_vector=1, loads="registers" if columns == 1 else loads, rows_ahead=1,
-                          turn_steps=1).numbers
+        numbers = planned(shape, span="packed", row_lanes=8, separators="none", columns=columns, vector=min(columns, 4),
+                          store_vector=1, loads="registers" if columns == 1 else loads, prefetch_rows=1,
+                          stage_steps=1).numbers
         assert numbers.closed_rows == (size // 2 <= columns), (size, columns)
         for end in numbers.row_ends:
             first = 0 if end.lane == "first" else 7 * columns
@@ -142,11 +143,11 @@ def test_columns_beside_a_row_are_those_of_its_lanes(loads, dtype, mode):
 # ---- the text
 
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-def test_rows_that_are_copied_ahead_know_the_border_in_turns_of_their_own(mode):
+def test_rows_that_are_copied_ahead_know_the_border_in_stages_of_their_own(mode):
     made = planned(layer(5, 512, 512, mode=mode, n=1))
     text = render(made).text
     assert made.numbers.apart and made.options.edges is Guards.GUARDED
-    assert "sub_block<true>" not in text and text.count("turn(true)") == text.count("turn(false)") == 1
+    assert "sub_block<true>" not in text and text.count("stage(true)") == text.count("stage(false)") == 1
     for line in text.splitlines():
         if "at_border(h" in line or "(unsigned)h <" in line:
             assert "inside ? 0 :" in line or "if (inside ||" in line, line
@@ -157,7 +158,7 @@ def test_rows_that_are_copied_ahead_know_the_border_in_turns_of_their_own(mode):
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_the_interior_of_rows_in_registers_is_that_of_zeros(mode):
     """Rows and columns are looked up where a sub-block is not in the interior only."""
-    text = render(planned(layer(5, 512, 512, mode=mode), loads="registers", rows_ahead=1, turn_steps=1)).text
+    text = render(planned(layer(5, 512, 512, mode=mode), loads="registers", prefetch_rows=1, stage_steps=1)).text
     assert text.count("sub_block<true>") == 1
     for line in re.sub(r"(?<![;{}])\n +", " ", text).splitlines():     # a statement over several lines is one
         if "at_border(h" in line or "own_outside_0" in line and "const" not in line:
@@ -212,8 +213,8 @@ def test_what_stands_beside_whole_rows_is_not_loaded(mode, size, dtype):
 
 # ---- executed
 
-LOADS = [dict(loads="registers", rows_ahead=2, turn_steps=1), dict(loads="async", rows_ahead=2, turn_steps=1),
-         dict(loads="cached", rows_ahead=4, turn_steps=2)]
+LOADS = [dict(loads="registers", prefetch_rows=2, stage_steps=1), dict(loads="async", prefetch_rows=2, stage_steps=1),
+         dict(loads="cached", prefetch_rows=4, stage_steps=2)]
 
 
 @pytest.mark.thin(8)
@@ -275,7 +276,7 @@ def test_whole_rows_take_a_load_a_row_and_the_exchange_of_their_window(mode, val
 def test_the_same_bits_whether_rows_are_whole(mode):
     shape = layer(5, 21, 56, 3, mode)
     x, w, _ = reference.operands(shape, settings.generator(7))
-    made = [planned(shape, gaps=gaps, **values) for gaps in ("none", "select") for values in LOADS]
+    made = [planned(shape, separators=gaps, **values) for gaps in ("none", "select") for values in LOADS]
     assert [plan.numbers.closed_rows for plan in made] == [True] * len(LOADS) + [False] * len(LOADS)
     outputs = [checks.cpu_kernel(plan)(x, w) for plan in made]
     assert all(np.array_equal(output, outputs[0]) for output in outputs)
@@ -309,8 +310,8 @@ def test_the_same_bits_as_of_a_padded_copy():
         x, w, _ = reference.operands(shape, rng)
         padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (2, 2)), reference.PAD_MODES[mode])
         plain = ConvShape(c=1, k=1, h=25, w=79, r=5, s=5)
-        values = dict(columns=1, vector=1, store_vector=1, span="strips", row_lanes=32, loads="cached", rows_ahead=2,
-                      turn_steps=1, gaps="zero_lanes")
+        values = dict(columns=1, vector=1, store_vector=1, span="strips", row_lanes=32, loads="cached", prefetch_rows=2,
+                      stage_steps=1, separators="zero_lanes")
         made, copied = (checks.cpu_kernel(planned(shape_, **values))(data, w) for shape_, data in
                         ((shape, x), (plain, padded)))
         assert np.array_equal(made, copied)

@@ -42,7 +42,7 @@ def test_every_residual_is_read_once_and_in_place(ahead, loads, store):
     """Sub-blocks that end with a step below the image, whole ones, and some that have no row left."""
     for h in (1, 5, 7, 8, 22):
         shape = depthwise(h)
-        plan = wide(shape, "bias", "residual", "relu", loads=loads, rows_ahead=ahead, store_vector=store, **ROWS)
+        plan = wide(shape, "bias", "residual", "relu", loads=loads, prefetch_rows=ahead, store_vector=store, **ROWS)
         assert plan.numbers.residual == WAYS[loads]
         x, w, bias = reference.operands(shape, settings.generator(h))
         residual = reference.residual(shape, settings.generator(h + 1))
@@ -114,7 +114,7 @@ class Measured:
     """A table with one layer, measured without an epilogue."""
 
     def best(self, shape, arch):
-        return "wide", dict(loads="cached", rows_ahead=4, turn_steps=2, min_blocks=3)
+        return "wide", dict(loads="cached", prefetch_rows=4, stage_steps=2, min_blocks=3)
 
     def origin(self, shape, arch):
         return "measured"
@@ -125,7 +125,7 @@ def test_blocks_that_were_measured_without_an_epilogue_are_not_taken_with_one():
     plain, with_step = (plan_layer(shape, tuning=Measured(), epilogue=parse_epilogue(steps))
                         for steps in ((), ("silu",)))
     assert plain.options.min_blocks == 3 < with_step.options.min_blocks
-    assert with_step.options.rows_ahead == plain.options.rows_ahead == 4
+    assert with_step.options.prefetch_rows == plain.options.prefetch_rows == 4
 
 
 @pytest.mark.long

@@ -75,7 +75,7 @@ def test_packed_rows_and_single_warps_have_none():
 
 def test_seams_that_shared_memory_does_not_hold_are_refused():
     with pytest.raises(UnsupportedSpec, match="seams of 32 stacked warps have 253952 bytes"):
-        planned(plane(33, 9), **{**STACK, "warp_rows": 32, "rows_ahead": 1, "turn_steps": 1, "loads": "registers"})
+        planned(plane(33, 9), **{**STACK, "warp_rows": 32, "prefetch_rows": 1, "stage_steps": 1, "loads": "registers"})
 
 
 @pytest.mark.thin(36)
@@ -86,7 +86,7 @@ def test_images_lower_than_a_seam_and_taller(h, padding_mode):
     """Every read of shared memory is of what a thread of the block has written."""
     value = 0.5 if padding_mode == "constant" else 0.0
     shape = plane(17, 5, h=h, padding_mode=padding_mode, padding_value=value)
-    for values in (STACK, {**STACK, "warp_rows": 8, "edges": "guarded", "sub_block_rows": 1, "turn_steps": 1}):
+    for values in (STACK, {**STACK, "warp_rows": 8, "edges": "guarded", "sub_block_rows": 1, "stage_steps": 1}):
         made = planned(shape, **values)
         assert made.numbers.seams
         checks.check_checked(made, shape)
@@ -102,8 +102,8 @@ def test_images_lower_than_a_seam_and_taller(h, padding_mode):
 @pytest.mark.parametrize("loads", ["registers", "cached"])
 def test_every_kind_of_layer(changes, epilogue, loads):
     shape = plane(7, 5, h=70, **changes)
-    made = planned(shape, *epilogue, **STACK, span="strips", row_lanes=32, gaps="zero_lanes", edges="interior",
-                   loads=loads, rows_ahead=2, turn_steps=1, sub_block_rows=6)
+    made = planned(shape, *epilogue, **STACK, span="strips", row_lanes=32, separators="zero_lanes", edges="interior",
+                   loads=loads, prefetch_rows=2, stage_steps=1, sub_block_rows=6)
     assert made.numbers.seams
     checks.check_checked(made, shape)
 

@@ -27,7 +27,7 @@ from warpconv.runtime.build import compilers
 
 DTYPES = ("float32", "float16", "bfloat16")
 WIDTHS = (14, 28, 56, 112)
-REGISTERS = {"loads": "registers", "turn_steps": 1, "rows_ahead": 1}
+REGISTERS = {"loads": "registers", "stage_steps": 1, "prefetch_rows": 1}
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
@@ -58,9 +58,9 @@ def test_layers_that_are_refused(shape, says):
 @pytest.mark.parametrize("values, says", [
     (dict(vector=8), "vector = 8"), (dict(vector=3), "vector = 3"), (dict(columns=2, vector=4), "vector = 4"),
     (dict(store_vector=8), "store_vector = 8"), (dict(span="packed", row_lanes=33), "row_lanes = 33"),
-    (dict(rows_ahead=3, turn_steps=2), "turn_steps = 2"),
-    (dict(loads="registers", rows_ahead=2, turn_steps=2), "turn_steps"),
-    (dict(rows_ahead=17, turn_steps=1), "rows_ahead = 17"),
+    (dict(prefetch_rows=3, stage_steps=2), "stage_steps = 2"),
+    (dict(loads="registers", prefetch_rows=2, stage_steps=2), "stage_steps"),
+    (dict(prefetch_rows=17, stage_steps=1), "prefetch_rows = 17"),
     (dict(warp_rows=9, warp_planes=4, warp_columns=1), "1024 threads"),
     (dict(min_blocks=99), "min_blocks = 99"), (dict(sub_block_rows=9000), "sub_block_rows = 9000")])
 def test_plan_values_that_do_not_go_together(values, says):
@@ -70,14 +70,15 @@ def test_plan_values_that_do_not_go_together(values, says):
 
 @pytest.mark.parametrize("shape, arch, values, says", [
     (plane(c=2, k=2), "sm_90", dict(weights="registers"), "weights = registers"),
-    (plane(c=2, k=2), "sm_90", dict(loads="async", rows_ahead=1), "loads = async"),
+    (plane(c=2, k=2), "sm_90", dict(loads="async", prefetch_rows=1), "loads = async"),
     (plane(), "sm_75", dict(loads="cached"), "loads = cached"),
     (plane(dtype="float16"), "sm_90", dict(vector=1, loads="async"), "loads = async"),
     (depthwise(), "sm_90", dict(weights="constant"), "a single float32 filter"),
     (plane(c=2, k=2), "sm_90", dict(tap_rows="needed"), "tap_rows = needed"),
     (plane(29), "sm_90", dict(columns=8), "232 accumulators"),
     (depthwise(13, 28), "sm_90", dict(span="packed", row_lanes=7, weights="shared", warp_planes=32, warp_rows=1,
-                                      loads="registers", rows_ahead=1, turn_steps=1, columns=4, vector=4, min_blocks=1),
+                                      loads="registers", prefetch_rows=1, stage_steps=1, columns=4, vector=4,
+                                      min_blocks=1),
      "shared memory")])
 def test_plan_values_that_a_layer_does_not_take(shape, arch, values, says):
     with pytest.raises(UnsupportedSpec, match=re.escape(says)):
@@ -105,7 +106,7 @@ def test_packed_rows_leave_room_for_their_padding(size, width):
         assert width == 112
         return
     room = made.options.row_lanes * made.numbers.chunk
-    gap = size // 2 if made.options.gaps.value == "zero_lanes" else 0
+    gap = size // 2 if made.options.separators.value == "zero_lanes" else 0
     assert width + gap <= room and made.numbers.most_columns == room - gap
     too_wide = made.numbers.most_columns // made.options.vector * made.options.vector + 8
     assert "at most" in made.program.refusal(depthwise(size, too_wide))

@@ -226,8 +226,8 @@ def test_defaults_do_not_spill():
     (layer(9, 3, dtype="bfloat16", dilation=(2, 1), c=2, k=2, groups=2, separable=True), {}),
     (layer(11, 7, c=3, k=3, groups=3, separable=True), {"weights": "shared"}),
     (layer(11, 7, c=3, k=3, groups=3, stride=(2, 1), separable=True), {"weights": "shared"}),
-    (layer(9, 7, c=3, k=3, groups=3, separable=True), {"weights": "shared", "loads": "registers", "rows_ahead": 1,
-                                                       "turn_steps": 1}),
+    (layer(9, 7, c=3, k=3, groups=3, separable=True), {"weights": "shared", "loads": "registers", "prefetch_rows": 1,
+                                                       "stage_steps": 1}),
     (layer(17, separable=True), {"tap_rows": "needed"}), (layer(9, separable=True), {"sub_block_rows": 7}),
     (layer(17, 9, c=3, k=3, groups=3, padding_mode="reflect", separable=True), {"weights": "shared"})], ids=str)
 def test_results_with_every_access_checked(shape, values):
@@ -242,7 +242,7 @@ def test_row_sums_are_the_same_however_rows_are_loaded(loads):
     row = np.random.default_rng(4).standard_normal(9).astype(np.float32)
     weight = np.concatenate([[0, 1, 0], row]).astype(np.float32).reshape(1, 1, 1, 12)
     x = np.random.default_rng(5).standard_normal((1, 1, 50, 72)).astype(np.float32)
-    values = {"loads": loads.value, "rows_ahead": 2, "turn_steps": 1, "weights": "registers"}
+    values = {"loads": loads.value, "prefetch_rows": 2, "stage_steps": 1, "weights": "registers"}
     ours = checks.cpu_kernel(planned(layer(3, 9, separable=True), **values))(x, weight)
     theirs = checks.cpu_kernel(planned(layer(1, 9), **values))(x, row.reshape(1, 1, 1, 9))
     assert np.array_equal(ours, theirs)

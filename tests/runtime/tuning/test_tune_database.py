@@ -265,7 +265,7 @@ def of_border(shape: ConvShape, mode: Border) -> ConvShape:
 @pytest.mark.parametrize("mode", BORDERS, ids=lambda mode: mode.value)
 def test_a_border_without_an_entry_has_the_choice_of_zeros(mode):
     where = origin()
-    values = {"loads": "cached", "rows_ahead": 8, "turn_steps": 1, "sub_block_rows": 14, "min_blocks": 6}
+    values = {"loads": "cached", "prefetch_rows": 8, "stage_steps": 1, "sub_block_rows": 14, "min_blocks": 6}
     rows = [(subject(PLANE), timing(2.5, where, "wide", **values), where)]
     table, bordered = choice.Table(database(*rows), ARCH, "NVIDIA H200"), of_border(PLANE, mode)
     assert table.best(bordered, ARCH) == ("wide", values)

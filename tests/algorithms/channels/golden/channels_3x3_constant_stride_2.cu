@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --padding-mode constant \
 //     --padding-value 1 --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
-//     --set body=ring --set vector=1 --set columns=1 --set width=any --set sub_block_rows=14 --set rows_ahead=1 \
+//     --set body=ring --set vector=1 --set columns=1 --set width=any --set sub_block_rows=14 --set prefetch_rows=1 \
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1 (constant), groups 16, float32 NHWC

@@ -2,8 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --groups 16 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm channels \
-//     --set body=ring --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 --set rows_ahead=1 \
-//     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
+//     --set body=ring --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 \
+//     --set prefetch_rows=1 --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1, groups 16, float16 NHWC
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text

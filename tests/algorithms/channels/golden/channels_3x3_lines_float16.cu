@@ -2,9 +2,9 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --padding 1 --groups 16 --dtype float16 --layout NHWC \
 //     --epilogue bias --arch sm_90 --algorithm channels \
-//     --set body=lines --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 --set rows_ahead=4 \
-//     --set turn_rows=2 --set copies=cached --set block_channels=8 --set block_columns=8 --set block_rows=1 \
-//     --set min_blocks=4
+//     --set body=lines --set vector=2 --set columns=2 --set width=whole --set sub_block_rows=14 \
+//     --set prefetch_rows=4 --set stage_rows=2 --set copies=cached --set block_channels=8 --set block_columns=8 \
+//     --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 1, padding 1, groups 16, float16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
@@ -27,8 +27,8 @@ constexpr int COLUMNS = 2;                      // a thread's output columns
 constexpr int ROWS = 14;                        // and rows
 constexpr int BLOCK_CHANNELS = 8;               // threads of a block along channels,
 constexpr int BLOCK_COLUMNS = 8;                // columns,
-constexpr int TURN = 2;                         // rows between two barriers
-constexpr int TURNS_AHEAD = 2;                  // turns that copies are ahead
+constexpr int STAGE_ROWS = 2;                   // rows between two barriers
+constexpr int STAGES_AHEAD = 2;                 // stages that copies are ahead
 constexpr int STRIP = 18;                       // input columns of a block
 constexpr int PIXEL = 16;                       // channels of a block
 constexpr int LINE = 288;                       // elements of an input row in shared memory
@@ -64,7 +64,7 @@ __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.as
 extern "C" __global__ void __launch_bounds__(64, 4)
 channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short lines[(TURNS_AHEAD + 1) * TURN * LINE];
+    __shared__ __align__(16) unsigned short lines[(STAGES_AHEAD + 1) * STAGE_ROWS * LINE];
     __shared__ __align__(16) unsigned short filters[PIXEL * R * S];
     // the block's strip of columns and its channels; where they reach beyond the image, zeros that stay
     const int strip = blockIdx.x * (BLOCK_COLUMNS * COLUMNS), strip_column = strip - PAD_LEFT;
@@ -101,7 +101,7 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     unsigned short* out;                                                     // where output row `row` begins
     auto copy = [&](int slot, int ahead_row) __attribute__((always_inline)) {
     #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_ROWS; ++i) {
             unsigned short* to = lines + copy_to + slot + i * LINE;
             wc_copy_async_zfill_16(copies_0, to, ahead, ahead_row + i <= last_row);
             ahead += pitch_x;
@@ -118,8 +118,8 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
         out = y + ((n * P) * Q + q) * K + k + first_output * pitch_y;
         ahead = x + ((long long)(n * H + top) * W + strip_column + copy_column) * C + copy_channel + first * pitch_x;
     #pragma unroll
-        for (int i = 0; i < TURNS_AHEAD; ++i) {
-            if (row + i * TURN <= last_row) copy(i * TURN * LINE, row + i * TURN);
+        for (int i = 0; i < STAGES_AHEAD; ++i) {
+            if (row + i * STAGE_ROWS <= last_row) copy(i * STAGE_ROWS * LINE, row + i * STAGE_ROWS);
             wc_copy_async_commit();
         }
     };
@@ -182,20 +182,20 @@ channels_3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             out += pitch_y;
             ++row;
         };
-        // where the rows of this turn lie in the ring
+        // where the rows of this stage lie in the ring
         int slot = 0;
 #pragma unroll 1
         while (row <= last_row) {
             wc_copy_async_wait_group();
-            // every thread's copies of this turn are there
+            // every thread's copies of this stage are there
             __syncthreads();
-            // the rows of 2 turns on take the place of those of the turn before
-            if (row + TURNS_AHEAD * TURN <= last_row) copy(slot == 0 ? TURNS_AHEAD * TURN * LINE : slot - TURN * LINE,
-                row + TURNS_AHEAD * TURN);
+            // the rows of 2 stages on take the place of those of the stage before
+            if (row + STAGES_AHEAD * STAGE_ROWS <= last_row) copy(slot == 0 ? STAGES_AHEAD * STAGE_ROWS * LINE
+                : slot - STAGE_ROWS * LINE, row + STAGES_AHEAD * STAGE_ROWS);
             wc_copy_async_commit();
 #pragma unroll
-            for (int i = 0; i < TURN; ++i) step(own_line + slot + i * LINE);
-            slot = slot == TURNS_AHEAD * TURN * LINE ? 0 : slot + TURN * LINE;
+            for (int i = 0; i < STAGE_ROWS; ++i) step(own_line + slot + i * LINE);
+            slot = slot == STAGES_AHEAD * STAGE_ROWS * LINE ? 0 : slot + STAGE_ROWS * LINE;
         }
         // rows that the image's last row leaves unfinished
         if ((unsigned)row < (unsigned)rows) {

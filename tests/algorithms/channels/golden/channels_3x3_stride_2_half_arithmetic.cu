@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --dtype float16 \
 //     --layout NHWC --accumulate float16 --epilogue bias --arch sm_90 --algorithm channels \
-//     --set body=ring --set vector=4 --set columns=1 --set width=any --set sub_block_rows=14 --set rows_ahead=2 \
+//     --set body=ring --set vector=4 --set columns=1 --set width=any --set sub_block_rows=14 --set prefetch_rows=2 \
 //     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, float16 NHWC, float16

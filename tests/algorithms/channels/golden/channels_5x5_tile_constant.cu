@@ -2,8 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --groups 16 --layout NHWC --arch sm_90 --algorithm channels \
-//     --set body=tile --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \
-//     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
+//     --set body=tile --set vector=1 --set columns=2 --set width=whole --set sub_block_rows=2 \
+//     --set prefetch_rows=1 --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 5, 5] -> y[N, P, Q, 16], stride 1, padding 2 (constant), groups 16, float32 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image) are arguments (Q a multiple of 2); all

@@ -2,8 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 32,5,5 --padding 2 --groups 16 --dtype bfloat16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90 --algorithm channels \
-//     --set body=tile --set vector=1 --set columns=4 --set width=whole --set sub_block_rows=2 --set rows_ahead=1 \
-//     --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
+//     --set body=tile --set vector=1 --set columns=4 --set width=whole --set sub_block_rows=2 \
+//     --set prefetch_rows=1 --set block_channels=8 --set block_columns=8 --set block_rows=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[32, 1, 5, 5] -> y[N, P, Q, 32], stride 1, padding 2, groups 16, bfloat16 NHWC, then bias,
 //        relu

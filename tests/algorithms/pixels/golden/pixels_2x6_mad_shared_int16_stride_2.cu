@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,2,6 --stride 2,2 --padding 0,2 --padding-mode constant \
 //     --padding-value 1 --dtype int16 --weight-dtype int16 --cast truncate --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=2 --set sums=mad --set weights=shared \
-//     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set sub_block_rows=32 --set prefetch_rows=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 2, 6] -> y[N, 1, P, Q], stride 2, padding 0,2 (constant), int16 with int16 filters
@@ -23,7 +23,7 @@ constexpr int ROW_STEP = 1;                     // input rows from one filter ro
 constexpr int STEP_ROWS = 2;                    // input rows of a step
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int AHEAD = 1;                        // steps that are loaded ahead; a turn of the loop
+constexpr int PREFETCH = 1;                     // steps that are loaded ahead; a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -127,7 +127,8 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     int h = p_first * STRIDE_H, s = 0;
     const int steps = rows_out;
     const index_t pitch = (index_t)W;
@@ -209,10 +210,10 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1
-    for (; s < steps; s += AHEAD) {
-        const bool more = s + AHEAD < steps;
+    for (; s < steps; s += PREFETCH) {
+        const bool more = s + PREFETCH < steps;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             step(rows + i * STEP_ROWS, s + i);
             if (more) {
 #pragma unroll
@@ -229,16 +230,16 @@ pixels_2x6(const short* __restrict__ x, const short* __restrict__ w, short* __re
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands;
-    const int rows = turns;
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands;
+    const int rows = stages;
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                           // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first * STRIDE_H, column_first = strip * (STRIP * STRIDE_W);
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * STEP_ROWS - 1) < H
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (stages * STEP_ROWS - 1) < H
                           && column_first >= 2 && column_first + STRIP * STRIDE_W + 2 <= W
                               && strip * STRIP + STRIP <= Q;
     // z counts output planes

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --dtype uint8 --arch sm_90 --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set sub_block_rows=32 --set prefetch_rows=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, uint8
@@ -19,10 +19,10 @@
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 1;                    // input rows of a step
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
 constexpr int STRIP = 256;                      // output columns of a warp
-constexpr int AHEAD = 4;                        // steps that are loaded ahead; a turn of the loop
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead; a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -115,12 +115,13 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     int h = p_first - PAD_TOP, s = 0;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    unsigned char* out = y + ((index_t)p_first - (LIVE_ROWS - 1)) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0,
         acc_p0_c7 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0,
@@ -182,7 +183,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
         acc_p1_c4 = fmaf(in_5, w_r0_s2, acc_p1_c4); acc_p1_c5 = fmaf(in_6, w_r0_s2, acc_p1_c5);
         acc_p1_c6 = fmaf(in_7, w_r0_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_8, w_r0_s2, acc_p1_c7);
-        if (at >= SLOTS - 1 && (INTERIOR || at < steps)) {
+        if (at >= LIVE_ROWS - 1 && (INTERIOR || at < steps)) {
             const unsigned y_0 = wc_to_uint8s(out_c0, out_c1, out_c2, out_c3);
             const unsigned y_1 = wc_to_uint8s(out_c4, out_c5, out_c6, out_c7);
             if (INTERIOR || out_inside_0) *(uint2*)(out) = make_uint2(y_0, y_1);
@@ -190,14 +191,14 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD] = {};
+    Row<INTERIOR> rows[PREFETCH] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
+    for (int i = 0; i < PREFETCH; ++i) load(rows[i]);
 #pragma unroll 1
-    for (; s < steps; s += AHEAD) {
-        const bool more = s + AHEAD < steps;
+    for (; s < steps; s += PREFETCH) {
+        const bool more = s + PREFETCH < steps;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             step(rows + i, s + i);
             if (more) {
 #pragma unroll
@@ -214,16 +215,16 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, uns
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
-    const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + PREFETCH - 1) / PREFETCH;
+    const int rows = stages * PREFETCH - (LIVE_ROWS - 1);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                           // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (stages * PREFETCH - 1) < H
                           && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
     for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {

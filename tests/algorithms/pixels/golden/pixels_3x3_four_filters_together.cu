@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 4,3,3 --padding 1 --dtype uint8 --epilogue bias --arch sm_90 \
 //     --algorithm pixels \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=2 --set filters=2 --set warp_columns=2 --set warp_rows=1 \
+//     --set sub_block_rows=32 --set prefetch_rows=2 --set filters=2 --set warp_columns=2 --set warp_rows=1 \
 //     --set warp_planes=2 --set min_blocks=3
 //
 // layer  x[N, 1, H, W] * w[4, 1, 3, 3] -> y[N, 4, P, Q], stride 1, padding 1, uint8, then bias
@@ -22,10 +22,10 @@ constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 1;                    // input rows of a step
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
 constexpr int STRIP = 256;                      // output columns of a warp
-constexpr int AHEAD = 2;                        // steps that are loaded ahead; a turn of the loop
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead; a stage
 constexpr int WARP_COLUMNS = 2;                 // warps of a block, side by side
 constexpr int WARP_PLANES = 2;                  // and of other filters over the same rows
 constexpr int LANE_FILTERS = 2;                 // to whose sums a lane adds a row
@@ -135,12 +135,13 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const float w_r2_s0_k1 = __ldg(w + (R * S) + 6), w_r2_s1_k1 = __ldg(w + (R * S) + 7),
         w_r2_s2_k1 = __ldg(w + (R * S) + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     int h = p_first - PAD_TOP, s = 0;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    unsigned char* out = y + ((index_t)p_first - (LIVE_ROWS - 1)) * Q + q;
     float acc_p0_c0_k0 = 0, acc_p0_c1_k0 = 0, acc_p0_c2_k0 = 0, acc_p0_c3_k0 = 0, acc_p0_c4_k0 = 0, acc_p0_c5_k0 = 0,
         acc_p0_c6_k0 = 0, acc_p0_c7_k0 = 0,
         acc_p1_c0_k0 = 0, acc_p1_c1_k0 = 0, acc_p1_c2_k0 = 0, acc_p1_c3_k0 = 0, acc_p1_c4_k0 = 0, acc_p1_c5_k0 = 0,
@@ -243,7 +244,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         acc_p1_c2_k1 = fmaf(in_3, w_r0_s2_k1, acc_p1_c2_k1); acc_p1_c3_k1 = fmaf(in_4, w_r0_s2_k1, acc_p1_c3_k1);
         acc_p1_c4_k1 = fmaf(in_5, w_r0_s2_k1, acc_p1_c4_k1); acc_p1_c5_k1 = fmaf(in_6, w_r0_s2_k1, acc_p1_c5_k1);
         acc_p1_c6_k1 = fmaf(in_7, w_r0_s2_k1, acc_p1_c6_k1); acc_p1_c7_k1 = fmaf(in_8, w_r0_s2_k1, acc_p1_c7_k1);
-        if (at >= SLOTS - 1 && (INTERIOR || at < steps)) {
+        if (at >= LIVE_ROWS - 1 && (INTERIOR || at < steps)) {
             {
                 const float value_c0_k0 = finish(out_c0_k0, bias_k0);
                 const float value_c1_k0 = finish(out_c1_k0, bias_k0);
@@ -274,14 +275,14 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD] = {};
+    Row<INTERIOR> rows[PREFETCH] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
+    for (int i = 0; i < PREFETCH; ++i) load(rows[i]);
 #pragma unroll 1
-    for (; s < steps; s += AHEAD) {
-        const bool more = s + AHEAD < steps;
+    for (; s < steps; s += PREFETCH) {
+        const bool more = s + PREFETCH < steps;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             step(rows + i, s + i);
             if (more) {
 #pragma unroll
@@ -298,16 +299,16 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
-    const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                                                // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + PREFETCH - 1) / PREFETCH;
+    const int rows = stages * PREFETCH - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                                               // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (stages * PREFETCH - 1) < H
                           && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes, 4 of a block at a time
     for (index_t z = (blockIdx.z * WARP_PLANES + warp / WARP_COLUMNS) * LANE_FILTERS; z < (index_t)N * K;

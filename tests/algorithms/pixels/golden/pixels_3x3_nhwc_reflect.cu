@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 3,3,3 --padding 1 --padding-mode reflect --groups 3 --dtype uint8 \
 //     --layout NHWC --epilogue bias --arch sm_90 --algorithm pixels \
 //     --set columns=12 --set vector=4 --set store_vector=4 --set sums=float --set weights=registers \
-//     --set sub_block_rows=32 --set rows_ahead=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set sub_block_rows=32 --set prefetch_rows=4 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, H, W, 3] * w[3, 1, 3, 3] -> y[N, P, Q, 3], stride 1, padding 1 (reflect), groups 3, uint8 NHWC, then bias
@@ -21,10 +21,10 @@ constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 1;                    // input rows of a step
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 12;                     // output columns of a lane
 constexpr int STRIP = 384;                      // output columns of a warp
-constexpr int AHEAD = 4;                        // steps that are loaded ahead; a turn of the loop
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead; a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr int CHANNELS = 3;                     // side by side: columns are counted over all of them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -183,12 +183,13 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
                     w_c2_r2_s1 = __ldg(w + 25),
                 w_c2_r2_s2 = __ldg(w + 26);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     int h = p_first - PAD_TOP, s = 0;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;
     const unsigned char* row = x + (index_t)h * W + lane.column;
-    unsigned char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    unsigned char* out = y + ((index_t)p_first - (LIVE_ROWS - 1)) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0, acc_p0_c4 = 0, acc_p0_c5 = 0, acc_p0_c6 = 0,
         acc_p0_c7 = 0, acc_p0_c8 = 0, acc_p0_c9 = 0, acc_p0_c10 = 0, acc_p0_c11 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0, acc_p1_c4 = 0, acc_p1_c5 = 0, acc_p1_c6 = 0,
@@ -276,7 +277,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         acc_p1_c6 = fmaf(in_9, w_c0_r0_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_10, w_c1_r0_s2, acc_p1_c7);
         acc_p1_c8 = fmaf(in_11, w_c2_r0_s2, acc_p1_c8); acc_p1_c9 = fmaf(in_12, w_c0_r0_s2, acc_p1_c9);
         acc_p1_c10 = fmaf(in_13, w_c1_r0_s2, acc_p1_c10); acc_p1_c11 = fmaf(in_14, w_c2_r0_s2, acc_p1_c11);
-        if (at >= SLOTS - 1 && (INTERIOR || at < steps)) {
+        if (at >= LIVE_ROWS - 1 && (INTERIOR || at < steps)) {
             const float value_c0 = finish(out_c0, bias_c0);
             const float value_c1 = finish(out_c1, bias_c1);
             const float value_c2 = finish(out_c2, bias_c2);
@@ -299,14 +300,14 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
         out += (index_t)Q;
     };
 
-    Row<INTERIOR> rows[AHEAD] = {};
+    Row<INTERIOR> rows[PREFETCH] = {};
 #pragma unroll
-    for (int i = 0; i < AHEAD; ++i) load(rows[i]);
+    for (int i = 0; i < PREFETCH; ++i) load(rows[i]);
 #pragma unroll 1
-    for (; s < steps; s += AHEAD) {
-        const bool more = s + AHEAD < steps;
+    for (; s < steps; s += PREFETCH) {
+        const bool more = s + PREFETCH < steps;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             step(rows + i, s + i);
             if (more) {
 #pragma unroll
@@ -325,16 +326,16 @@ pixels_3x3(const unsigned char* __restrict__ x, const float* __restrict__ w, con
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + AHEAD - 1) / AHEAD;
-    const int rows = turns * AHEAD - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + PREFETCH - 1) / PREFETCH;
+    const int rows = stages * PREFETCH - (LIVE_ROWS - 1);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                           // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns * AHEAD - 1) < H
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (stages * PREFETCH - 1) < H
                           && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
     for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {

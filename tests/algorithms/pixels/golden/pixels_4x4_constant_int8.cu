@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,4,4 --padding 1,2,1,2 --dtype int8 --arch sm_90 --algorithm pixels \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set sums=float --set weights=constant \
-//     --set sub_block_rows=32 --set rows_ahead=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
+//     --set sub_block_rows=32 --set prefetch_rows=1 --set filters=1 --set warp_columns=4 --set warp_rows=1 \
 //     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 4, 4] -> y[N, 1, P, Q], stride 1, padding 1,2,1,2, int8
@@ -19,10 +19,10 @@
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 1;                    // input rows of a step
-constexpr int SLOTS = 4;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 4;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int AHEAD = 1;                        // steps that are loaded ahead; a turn of the loop
+constexpr int PREFETCH = 1;                     // steps that are loaded ahead; a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -114,12 +114,13 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, sig
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     int h = p_first - PAD_TOP, s = 0;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;
     const signed char* row = x + (index_t)h * W + lane.column;
-    signed char* out = y + ((index_t)p_first - (SLOTS - 1)) * Q + q;
+    signed char* out = y + ((index_t)p_first - (LIVE_ROWS - 1)) * Q + q;
     float acc_p0_c0 = 0, acc_p0_c1 = 0, acc_p0_c2 = 0, acc_p0_c3 = 0,
         acc_p1_c0 = 0, acc_p1_c1 = 0, acc_p1_c2 = 0, acc_p1_c3 = 0,
         acc_p2_c0 = 0, acc_p2_c1 = 0, acc_p2_c2 = 0, acc_p2_c3 = 0;
@@ -174,7 +175,7 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, sig
         acc_p2_c2 = fmaf(in_3, filter_bank[2], acc_p2_c2); acc_p2_c3 = fmaf(in_4, filter_bank[2], acc_p2_c3);
         acc_p2_c0 = fmaf(in_2, filter_bank[3], acc_p2_c0); acc_p2_c1 = fmaf(in_3, filter_bank[3], acc_p2_c1);
         acc_p2_c2 = fmaf(in_4, filter_bank[3], acc_p2_c2); acc_p2_c3 = fmaf(in_5, filter_bank[3], acc_p2_c3);
-        if (at >= SLOTS - 1 && (INTERIOR || at < steps)) {
+        if (at >= LIVE_ROWS - 1 && (INTERIOR || at < steps)) {
             const unsigned y_0 = wc_to_int8s(out_c0, out_c1, out_c2, out_c3);
             if (INTERIOR || out_inside_0) *(unsigned*)(out) = y_0;
         }
@@ -185,10 +186,10 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, sig
 #pragma unroll
     for (int i = 0; i < STEP_ROWS; ++i) load(rows[i]);
 #pragma unroll 1
-    for (; s < steps; s += AHEAD) {
-        const bool more = s + AHEAD < steps;
+    for (; s < steps; s += PREFETCH) {
+        const bool more = s + PREFETCH < steps;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             step(rows + i, s + i);
             if (more) {
 #pragma unroll
@@ -205,16 +206,16 @@ pixels_4x4(const signed char* __restrict__ x, const float* __restrict__ w, signe
     const int strip = blockIdx.x * WARP_COLUMNS + warp % WARP_COLUMNS;
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                            // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = (blockIdx.y + warp / WARP_COLUMNS) * rows;                           // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     const int h_first = p_first - PAD_TOP, column_first = strip * STRIP;
     const bool has_outputs = p_first < P && strip * STRIP < Q;             // the same for all lanes of a warp
     // a sub-block whose every load lies in the image needs no guards
-    const bool interior = rows_out == rows && h_first >= 0 && h_first + (turns - 1) < H
+    const bool interior = rows_out == rows && h_first >= 0 && h_first + (stages - 1) < H
                           && column_first >= 4 && column_first + STRIP + 4 <= W && strip * STRIP + STRIP <= Q;
     // z counts output planes
     for (index_t z = blockIdx.z; z < (index_t)N; z += gridDim.z) {

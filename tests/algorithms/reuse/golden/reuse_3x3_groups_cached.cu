@@ -3,7 +3,7 @@
 //   warpconv emit --input N,4,H,W --filter 8,3,3 --padding 1 --groups 4 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=cached --set edges=direct \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=2 --set ring=turning \
-//     --set rows_ahead=1 --set min_blocks=1
+//     --set prefetch_rows=1 --set min_blocks=1
 //
 // layer  x[N, 4, H, W] * w[8, 1, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1, groups 4, float32
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -4,7 +4,7 @@
 //     --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=paper --set weights=shared --set edges=predicated \
 //     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=2 --set ring=turning \
-//     --set rows_ahead=1 --set min_blocks=1
+//     --set prefetch_rows=1 --set min_blocks=1
 //
 // layer  x[N, 3, H, W] * w[8, 3, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (symmetric), float32, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode replicate --arch sm_90 \
 //     --algorithm reuse \
 //     --set exchange=none --set rows=reload --set decomposition=paper --set weights=shared --set edges=predicated \
-//     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set rows_ahead=1 \
+//     --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 --set prefetch_rows=1 \
 //     --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (replicate), float32

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --arch sm_90 --algorithm reuse \
 //     --set exchange=select --set rows=reuse --set decomposition=shared_ends --set weights=constant \
 //     --set edges=direct --set sub_block_rows=56 --set warp_columns=1 --set warp_rows=4 --set k_tile=1 \
-//     --set ring=turning --set rows_ahead=1 --set min_blocks=1
+//     --set ring=turning --set prefetch_rows=1 --set min_blocks=1
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3, float32
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

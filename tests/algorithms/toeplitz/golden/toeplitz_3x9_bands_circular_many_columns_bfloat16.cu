@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,3,9 --padding 1,4 --padding-mode circular --dtype bfloat16 \
 //     --arch sm_90 --algorithm toeplitz \
 //     --set walk=bands --set tiles=3 --set warp_columns=1 --set warp_rows=1 --set warp_planes=1 \
-//     --set warp_strips=1 --set vector=4 --set bands_ahead=2 --set store_vector=8 --set stores=direct \
+//     --set warp_strips=1 --set vector=4 --set prefetch_bands=2 --set store_vector=8 --set stores=direct \
 //     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 9] -> y[N, 1, P, Q], stride 1, padding 1,4 (circular), bfloat16
@@ -44,7 +44,7 @@ constexpr int TILE_COLUMNS = 8;                 // output columns of a tile, and
 constexpr int TEAM_PATCH = 2000;                // elements of a team's patch
 constexpr int PATCHES = 2000;                   // elements of all of them
 constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
-constexpr int AHEAD = 2;                        // bands that copies are ahead
+constexpr int PREFETCH = 2;                     // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 constexpr int LEFT = 4;                         // columns left of the image that windows reach
 constexpr int OUTSIDE = 8;                      // columns outside of it that windows reach, in all
@@ -224,7 +224,7 @@ toeplitz_3x9(const unsigned short* __restrict__ x, const unsigned short* __restr
                 // it is computed
                 wc_copy_async_wait_group();
                 __syncwarp();
-                if (band + AHEAD < bands) copy(BAND);
+                if (band + PREFETCH < bands) copy(BAND);
                 wc_copy_async_commit();
                 const unsigned short* in = patch;
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),

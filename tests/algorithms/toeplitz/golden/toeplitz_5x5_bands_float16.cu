@@ -3,8 +3,8 @@
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --dtype float16 --epilogue bias --arch sm_90 \
 //     --algorithm toeplitz \
 //     --set walk=bands --set tiles=4 --set warp_columns=2 --set warp_rows=1 --set warp_planes=1 \
-//     --set warp_strips=1 --set vector=8 --set way=ca --set bands_ahead=2 --set store_vector=8 --set stores=direct \
-//     --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
+//     --set warp_strips=1 --set vector=8 --set way=ca --set prefetch_bands=2 --set store_vector=8 \
+//     --set stores=direct --set weights=registers --set begin=place --set sub_block_rows=128 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float16, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
@@ -46,7 +46,7 @@ constexpr int WARP_SPAN = 32;                   // output columns of a warp
 constexpr int TEAM_PATCH = 4576;                // elements of a team's patch
 constexpr int PATCHES = 4576;                   // elements of all of them
 constexpr int SUB_ROWS = 128;                   // output rows of a sub-block
-constexpr int AHEAD = 2;                        // bands that copies are ahead
+constexpr int PREFETCH = 2;                     // bands that copies are ahead
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
@@ -175,7 +175,7 @@ toeplitz_5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                 // it is computed
                 wc_copy_async_wait_group();
                 __syncthreads();
-                if (band + AHEAD < bands) copy(BAND);
+                if (band + PREFETCH < bands) copy(BAND);
                 wc_copy_async_commit();
                 const unsigned short* in = patch + lane_column;
                 float4 acc_t0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_t1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,13,13 --padding 6 --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
-//     --set sub_block_rows=14 --set rows_ahead=1 --set weights=shared --set loads=registers --set turn_steps=1 \
+//     --set sub_block_rows=14 --set prefetch_rows=1 --set weights=shared --set loads=registers --set stage_steps=1 \
 //     --set pipeline=copied --set tap_rows=needed --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 \
 //     --set min_blocks=4
 //
@@ -20,9 +20,9 @@
 constexpr int PAD_TOP = 6;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 1;                    // input rows of a step
-constexpr int SLOTS = 13;                       // output rows in work at a time
+constexpr int LIVE_ROWS = 13;                   // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int AHEAD = 1;                        // steps that are loaded ahead
+constexpr int PREFETCH = 1;                     // steps that are loaded ahead
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
@@ -54,14 +54,15 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_2 = lane + 2; const bool edge_right_2 = lane < 2;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
-    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);
     int h = h_first + s;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1)));
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
@@ -74,7 +75,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p9_c0 = 0.0f, acc_p9_c1 = 0.0f, acc_p9_c2 = 0.0f, acc_p9_c3 = 0.0f,
           acc_p10_c0 = 0.0f, acc_p10_c1 = 0.0f, acc_p10_c2 = 0.0f, acc_p10_c3 = 0.0f,
           acc_p11_c0 = 0.0f, acc_p11_c1 = 0.0f, acc_p11_c2 = 0.0f, acc_p11_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = INTERIOR ? steps : min(steps, max(s, H - h_first));
     const float* row = x + (index_t)h * W + column;
 
@@ -548,7 +549,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         } else {
             acc_p11_c0 = 0.0f; acc_p11_c1 = 0.0f; acc_p11_c2 = 0.0f; acc_p11_c3 = 0.0f;
         }
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (INTERIOR || out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)Q;
@@ -559,10 +560,10 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     load(ready);
 #pragma unroll 1
     while (s < steps_inside) {
-        if (s + AHEAD < steps_inside) load(next);
+        if (s + PREFETCH < steps_inside) load(next);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(ready, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(ready, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
 #pragma unroll
         for (int i = 0; i < STEP_ROWS; ++i) ready[i] = next[i];
@@ -585,7 +586,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p9_c0 = acc_p10_c0; acc_p9_c1 = acc_p10_c1; acc_p9_c2 = acc_p10_c2; acc_p9_c3 = acc_p10_c3;
         acc_p10_c0 = acc_p11_c0; acc_p10_c1 = acc_p11_c1; acc_p10_c2 = acc_p11_c2; acc_p10_c3 = acc_p11_c3;
         acc_p11_c0 = 0.0f; acc_p11_c1 = 0.0f; acc_p11_c2 = 0.0f; acc_p11_c3 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (INTERIOR || out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)Q;
@@ -604,10 +605,10 @@ wide_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __re
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
@@ -628,7 +629,7 @@ wide_13x13(const float* __restrict__ x, const float* __restrict__ w, float* __re
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
         const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (turns - 1)
+        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (stages - 1)
                               && columns_first >= 8 && columns_first + 136 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, lane, true, H, W, Q);

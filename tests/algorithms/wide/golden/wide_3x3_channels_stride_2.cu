@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 8,3,3 --stride 2,2 --padding 1 --epilogue bias,relu --arch sm_90 \
 //     --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
-//     --set sub_block_rows=14 --set rows_ahead=1 --set weights=shared --set loads=registers --set turn_steps=1 \
+//     --set sub_block_rows=14 --set prefetch_rows=1 --set weights=shared --set loads=registers --set stage_steps=1 \
 //     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
 //     --set min_blocks=4
 //
@@ -22,7 +22,7 @@ constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int STRIDE_H = 2;                     // input rows from one output to the next
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int STEP_ROWS = 2;                    // input rows of a step
-constexpr int SLOTS = 2;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 2;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -60,16 +60,17 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_left_1 = lane - 1; const bool edge_left_1 = lane >= 31;
     const bool out_inside_0 = active && q < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     // steps above the image add nothing
-    int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, SLOTS - 1);
+    int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, LIVE_ROWS - 1);
     int h = h_first + s * STEP_ROWS;
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = min(steps, max(s, (H - h_first + STEP_ROWS - 1) / STEP_ROWS));
     const float* row = x + (index_t)h * W + column;
     const index_t plane_x = (index_t)H * W;
@@ -153,7 +154,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p1_c1 = 0.0f;
         acc_p1_c2 = 0.0f;
         acc_p1_c3 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -179,7 +180,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p1_c1 = 0.0f;
         acc_p1_c2 = 0.0f;
         acc_p1_c3 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -201,10 +202,10 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

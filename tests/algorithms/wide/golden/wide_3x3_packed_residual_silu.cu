@@ -3,8 +3,8 @@
 //   warpconv emit --input N,16,H,60 --filter 16,3,3 --padding 1 --groups 16 --epilogue bias,residual,silu \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=packed --set row_lanes=16 \
-//     --set gaps=zero_lanes --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers \
-//     --set loads=registers --set turn_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
+//     --set separators=zero_lanes --set sub_block_rows=14 --set prefetch_rows=4 --set weights=registers \
+//     --set loads=registers --set stage_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
 //     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1, groups 16, float32, then bias,
@@ -22,10 +22,10 @@
 // without a move.
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int AHEAD = 4;                        // steps that are loaded ahead
-constexpr int TURN = 4;                         // steps that come into use together
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 4;                  // steps that come into use together
 constexpr int ROW_LANES = 16;                   // lanes that a row takes
 constexpr int PLANES = 2;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -67,26 +67,27 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
-    int s = h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int s = h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);
     int h = h_first + s;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1)));
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     // the residual comes with the input rows of the step that completes its row
     const float* residual_row = residual + (out - y);
     int residual_step = s;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = min(steps, max(s, H - h_first));
     const float* row = x + (index_t)h * W + column;
 
-    auto load = [&](Row (&rows)[AHEAD]) __attribute__((always_inline)) {
+    auto load = [&](Row (&rows)[PREFETCH]) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             const bool row_inside = (unsigned)h < (unsigned)h_end;
             rows[i].own_0 = row_inside && own_inside_0 ? __ldg((const float4*)(row))
                 : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -94,14 +95,14 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             h += ROW_STEP;
         }
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            rows[i].added_0 = (unsigned)(residual_step - (SLOTS - 1)) < (unsigned)rows_out && out_inside_0
+        for (int i = 0; i < PREFETCH; ++i) {
+            rows[i].added_0 = (unsigned)(residual_step - (LIVE_ROWS - 1)) < (unsigned)rows_out && out_inside_0
                 ? *(const float4*)(residual_row) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             residual_row += (index_t)Q;
             ++residual_step;
         }
     };
-    auto step = [&](const Row (&rows)[AHEAD], int i, int s) __attribute__((always_inline)) {
+    auto step = [&](const Row (&rows)[PREFETCH], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3;
         const float in_m1 = __shfl_sync(ALL_LANES, rows[i].own_0.w, lane_left_1);
         const float in_4 = __shfl_sync(ALL_LANES, rows[i].own_0.x, lane_right_1);
@@ -130,7 +131,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p1_c2 = fmaf(in_2, w_r0_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r0_s1, acc_p1_c3);
         acc_p1_c0 = fmaf(in_1, w_r0_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r0_s2, acc_p1_c1);
         acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k, added_0.x);
             out_c1 = finish(out_c1, bias_k, added_0.y);
             out_c2 = finish(out_c2, bias_k, added_0.z);
@@ -141,19 +142,19 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     };
 
     // 4 steps are loaded while the 4 before are used
-    Row ready[AHEAD], next[AHEAD];
+    Row ready[PREFETCH], next[PREFETCH];
     load(ready);
 #pragma unroll 1
     while (s < steps_inside) {
-        if (s + AHEAD < steps_inside) load(next);
+        if (s + PREFETCH < steps_inside) load(next);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(ready, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(ready, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
-        if (s + AHEAD < steps_inside) load(ready);
+        if (s + PREFETCH < steps_inside) load(ready);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(next, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(next, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
     }
 
@@ -162,12 +163,12 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     for (; s < steps; ++s) {
         float out_c0, out_c1, out_c2, out_c3;
         residual_row = residual + (out - y);
-        const float4 added_0 = (unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out && out_inside_0
+        const float4 added_0 = (unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out && out_inside_0
             ? *(const float4*)(residual_row) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         out_c0 = acc_p0_c0; out_c1 = acc_p0_c1; out_c2 = acc_p0_c2; out_c3 = acc_p0_c3;
         acc_p0_c0 = acc_p1_c0; acc_p0_c1 = acc_p1_c1; acc_p0_c2 = acc_p1_c2; acc_p0_c3 = acc_p1_c3;
         acc_p1_c0 = 0.0f; acc_p1_c1 = 0.0f; acc_p1_c2 = 0.0f; acc_p1_c3 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k, added_0.x);
             out_c1 = finish(out_c1, bias_k, added_0.y);
             out_c2 = finish(out_c2, bias_k, added_0.z);
@@ -189,10 +190,10 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* 
     const int position = lane % ROW_LANES, member = lane / ROW_LANES;
     const int q = position * COLUMNS;                                      // its first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

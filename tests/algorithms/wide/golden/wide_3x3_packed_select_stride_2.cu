@@ -2,10 +2,10 @@
 // Emit it again with
 //   warpconv emit --input N,16,H,64 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --arch sm_90 \
 //     --algorithm wide \
-//     --set columns=2 --set vector=4 --set store_vector=2 --set span=packed --set row_lanes=16 --set gaps=select \
-//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
-//     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
-//     --set min_blocks=4
+//     --set columns=2 --set vector=4 --set store_vector=2 --set span=packed --set row_lanes=16 \
+//     --set separators=select --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers \
+//     --set loads=registers --set stage_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
+//     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 2, padding 1, groups 16, float32
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4 and at most 64; Q a multiple of 2 and at most 32); all
@@ -24,10 +24,10 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
 constexpr int STEP_ROWS = 2;                    // input rows of a step
-constexpr int SLOTS = 2;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 2;                    // output rows in work at a time
 constexpr int COLUMNS = 2;                      // output columns of a lane
-constexpr int AHEAD = 2;                        // steps that are loaded ahead
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int ROW_LANES = 16;                   // lanes that a row takes
 constexpr int PLANES = 2;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -53,22 +53,23 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     // steps above the image add nothing
-    int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, SLOTS - 1);
+    int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, LIVE_ROWS - 1);
     int h = h_first + s * STEP_ROWS;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1) * STEP_ROWS));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1) * STEP_ROWS));
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = min(steps, max(s, (H - h_first + STEP_ROWS - 1) / STEP_ROWS));
     const float* row = x + (index_t)h * W + column;
 
-    auto load = [&](Row (&rows)[AHEAD * STEP_ROWS]) __attribute__((always_inline)) {
+    auto load = [&](Row (&rows)[PREFETCH * STEP_ROWS]) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < AHEAD * STEP_ROWS; ++i) {
+        for (int i = 0; i < PREFETCH * STEP_ROWS; ++i) {
             const bool row_inside = (unsigned)h < (unsigned)h_end;
             rows[i].own_0 = row_inside && own_inside_0 ? __ldg((const float4*)(row))
                 : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
@@ -76,7 +77,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             h += ROW_STEP;
         }
     };
-    auto step = [&](const Row (&rows)[AHEAD * STEP_ROWS], int i, int s) __attribute__((always_inline)) {
+    auto step = [&](const Row (&rows)[PREFETCH * STEP_ROWS], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1;
         float in_m1_u0 = __shfl_sync(ALL_LANES, rows[i * STEP_ROWS].own_0.w, lane_left_1);
         if (!has_left_1) in_m1_u0 = 0.0f;
@@ -101,26 +102,26 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p0_c0 = fmaf(in_m1_u1, w_r1_s0, acc_p0_c0); acc_p0_c1 = fmaf(in_1_u1, w_r1_s0, acc_p0_c1);
         acc_p0_c0 = fmaf(in_0_u1, w_r1_s1, acc_p0_c0); acc_p0_c1 = fmaf(in_2_u1, w_r1_s1, acc_p0_c1);
         acc_p0_c0 = fmaf(in_1_u1, w_r1_s2, acc_p0_c0); acc_p0_c1 = fmaf(in_3_u1, w_r1_s2, acc_p0_c1);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(float2*)(out) = make_float2(out_c0, out_c1);
         }
         out += (index_t)Q;
     };
 
     // 2 steps are loaded while the 2 before are used
-    Row ready[AHEAD * STEP_ROWS], next[AHEAD * STEP_ROWS];
+    Row ready[PREFETCH * STEP_ROWS], next[PREFETCH * STEP_ROWS];
     load(ready);
 #pragma unroll 1
     while (s < steps_inside) {
-        if (s + AHEAD < steps_inside) load(next);
+        if (s + PREFETCH < steps_inside) load(next);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(ready, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(ready, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
-        if (s + AHEAD < steps_inside) load(ready);
+        if (s + PREFETCH < steps_inside) load(ready);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(next, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(next, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
     }
 
@@ -130,7 +131,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         float out_c0, out_c1;
         out_c0 = acc_p0_c0; out_c1 = acc_p0_c1;
         acc_p0_c0 = 0.0f; acc_p0_c1 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(float2*)(out) = make_float2(out_c0, out_c1);
         }
         out += (index_t)Q;
@@ -147,10 +148,10 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     const int position = lane % ROW_LANES, member = lane / ROW_LANES;
     const int q = position * COLUMNS;                                      // its first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --padding-mode reflect --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
-//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set sub_block_rows=14 --set prefetch_rows=4 --set weights=registers --set loads=cached --set stage_steps=2 \
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1 (reflect), float32
@@ -18,11 +18,11 @@
 // the accumulators move on without a move.
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int CHUNK = 4;                        // input columns of a lane
-constexpr int AHEAD = 4;                        // steps that are loaded ahead
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 4;                 // input columns of a lane
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -52,8 +52,9 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
-    const int first_column = column - position * CHUNK;                    // of the strip
+    // where this lane's columns lie in a row
+    const int own = MARGIN + position * LANE_COLUMNS;
+    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
     const bool ends = first_column + 128 > W;      // some lie in the strip itself
     // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those
     // outside the image from where the border has them
@@ -66,20 +67,21 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const float* row = x + (index_t)h_first * W + column;
     const float* outside_row_0 = row + outside_at_0 - column;
-    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    // the rows of a stage, from row h of the image on; inside: all of them lie in the image
     auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             float* to = ring + slot + i * STEP;
             const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
             wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
@@ -120,27 +122,28 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p1_c2 = fmaf(in_2, w_r0_s1, acc_p1_c2); acc_p1_c3 = fmaf(in_3, w_r0_s1, acc_p1_c3);
         acc_p1_c0 = fmaf(in_1, w_r0_s2, acc_p1_c0); acc_p1_c1 = fmaf(in_2, w_r0_s2, acc_p1_c1);
         acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool inside) __attribute__((always_inline)) {
+    auto stage = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
-        const bool copies = inside || s < steps - AHEAD;
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
+        const int next = slot == 0 ? 2 * STAGE_STEPS * STEP : slot - STAGE_STEPS * STEP, h = h_first + (s + PREFETCH);
+        const bool copies = inside || s < steps - PREFETCH;
         if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
-        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+        slot = slot == 2 * STAGE_STEPS * STEP ? 0 : slot + STAGE_STEPS * STEP;
     };
 
     // all lanes have used what the ring held before
@@ -151,27 +154,27 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
+    if (h_first >= 0 && h_first + (PREFETCH - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN, true);
+            copy(i * STAGE_STEPS * STEP, h_first + i * STAGE_STEPS, true);
             wc_copy_async_commit();
         }
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN, false);
+            copy(i * STAGE_STEPS * STEP, h_first + i * STAGE_STEPS, false);
             wc_copy_async_commit();
         }
     }
-    // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, H - h_first - (TURN - 1)) - AHEAD;
-    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
+    // stages that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, H - h_first - (STAGE_STEPS - 1)) - PREFETCH;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a stage more
 #pragma unroll 1
     while (s < steps) {
 #pragma unroll 1
-        while (s < inside_end) turn(true);
-        turn(false);
+        while (s < inside_end) stage(true);
+        stage(false);
     }
 }
 
@@ -188,10 +191,10 @@ wide_3x3(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -3,9 +3,9 @@
 //   warpconv emit --input N,1,H,W --filter 1,3,3 --padding 1 --dtype float16 --epilogue bias,residual,gelu \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set edges=interior \
-//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
-//     --set pipeline=paired --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 \
-//     --set min_blocks=4
+//     --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers --set loads=registers \
+//     --set stage_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=4 --set warp_rows=1 \
+//     --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 3, 3] -> y[N, 1, P, Q], stride 1, padding 1, float16, then bias, residual, gelu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8); all else is a constant of the text
@@ -20,10 +20,10 @@
 // without a move.
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
-constexpr int AHEAD = 2;                        // steps that are loaded ahead
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr unsigned ALL_LANES = 0xffffffffu;     // who takes part in a shuffle
@@ -90,14 +90,15 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const float w_r2_s0 = wc_half_to_float(__ldg(w + 6)), w_r2_s1 = wc_half_to_float(__ldg(w + 7)),
         w_r2_s2 = wc_half_to_float(__ldg(w + 8));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
-    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);
     int h = h_first + s;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1)));
     const index_t pitch = (index_t)W;
-    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    unsigned short* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     // the residual comes with the input rows of the step that completes its row
     const unsigned short* residual_row = residual + (out - y);
     int residual_step = s;
@@ -105,13 +106,13 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f,
               acc_p1_c6 = 0.0f, acc_p1_c7 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = INTERIOR ? steps : min(steps, max(s, H - h_first));
     const unsigned short* row = x + (index_t)h * W + column;
 
-    auto load = [&](Row (&rows)[AHEAD]) __attribute__((always_inline)) {
+    auto load = [&](Row (&rows)[PREFETCH]) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             const bool row_inside = INTERIOR || (unsigned)h < (unsigned)h_end;
             rows[i].own_0 = row_inside && own_inside_0 ? __ldg((const uint4*)(row)) : make_uint4(0u, 0u, 0u, 0u);
             if (INTERIOR) {
@@ -123,14 +124,14 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             h += ROW_STEP;
         }
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            rows[i].added_0 = (unsigned)(residual_step - (SLOTS - 1)) < (unsigned)rows_out
+        for (int i = 0; i < PREFETCH; ++i) {
+            rows[i].added_0 = (unsigned)(residual_step - (LIVE_ROWS - 1)) < (unsigned)rows_out
                 && (INTERIOR || out_inside_0) ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
             residual_row += (index_t)Q;
             ++residual_step;
         }
     };
-    auto step = [&](const Row (&rows)[AHEAD], int i, int s) __attribute__((always_inline)) {
+    auto step = [&](const Row (&rows)[PREFETCH], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
         const unsigned word_m1 = __shfl_sync(ALL_LANES, edge_left_1 ? rows[i].edge_0 : rows[i].own_0.w, lane_left_1);
         const unsigned word_4 = __shfl_sync(ALL_LANES, edge_right_1 ? rows[i].edge_0 : rows[i].own_0.x, lane_right_1);
@@ -182,7 +183,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
         acc_p1_c4 = fmaf(in_5, w_r0_s2, acc_p1_c4); acc_p1_c5 = fmaf(in_6, w_r0_s2, acc_p1_c5);
         acc_p1_c6 = fmaf(in_7, w_r0_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_8, w_r0_s2, acc_p1_c7);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k, wc_half_low_to_float(added_0.x));
             out_c1 = finish(out_c1, bias_k, wc_half_high_to_float(added_0.x));
             out_c2 = finish(out_c2, bias_k, wc_half_low_to_float(added_0.y));
@@ -199,19 +200,19 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     };
 
     // 2 steps are loaded while the 2 before are used
-    Row ready[AHEAD], next[AHEAD];
+    Row ready[PREFETCH], next[PREFETCH];
     load(ready);
 #pragma unroll 1
     while (s < steps_inside) {
-        if (s + AHEAD < steps_inside) load(next);
+        if (s + PREFETCH < steps_inside) load(next);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(ready, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(ready, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
-        if (s + AHEAD < steps_inside) load(ready);
+        if (s + PREFETCH < steps_inside) load(ready);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(next, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(next, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
     }
 
@@ -220,7 +221,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     for (; s < steps; ++s) {
         float out_c0, out_c1, out_c2, out_c3, out_c4, out_c5, out_c6, out_c7;
         residual_row = residual + (out - y);
-        const uint4 added_0 = (unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0)
+        const uint4 added_0 = (unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out && (INTERIOR || out_inside_0)
             ? *(const uint4*)(residual_row) : make_uint4(0u, 0u, 0u, 0u);
         out_c0 = acc_p0_c0; out_c1 = acc_p0_c1; out_c2 = acc_p0_c2; out_c3 = acc_p0_c3;
         out_c4 = acc_p0_c4; out_c5 = acc_p0_c5; out_c6 = acc_p0_c6; out_c7 = acc_p0_c7;
@@ -228,7 +229,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p0_c4 = acc_p1_c4; acc_p0_c5 = acc_p1_c5; acc_p0_c6 = acc_p1_c6; acc_p0_c7 = acc_p1_c7;
         acc_p1_c0 = 0.0f; acc_p1_c1 = 0.0f; acc_p1_c2 = 0.0f; acc_p1_c3 = 0.0f;
         acc_p1_c4 = 0.0f; acc_p1_c5 = 0.0f; acc_p1_c6 = 0.0f; acc_p1_c7 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k, wc_half_low_to_float(added_0.x));
             out_c1 = finish(out_c1, bias_k, wc_half_high_to_float(added_0.x));
             out_c2 = finish(out_c2, bias_k, wc_half_low_to_float(added_0.y));
@@ -258,10 +259,10 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
@@ -277,7 +278,7 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
         const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (turns * TURN - 1)
+        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (stages * STAGE_STEPS - 1)
                               && columns_first >= 2 && columns_first + 258 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, bias_k, residual_plane, p_first, rows, q, lane, true, H, W, Q);

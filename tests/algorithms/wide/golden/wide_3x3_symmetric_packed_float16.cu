@@ -2,9 +2,10 @@
 // Emit it again with
 //   warpconv emit --input N,16,H,56 --filter 16,3,3 --padding 1 --padding-mode symmetric --groups 16 \
 //     --dtype float16 --arch sm_90 --algorithm wide \
-//     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=7 --set gaps=none \
-//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=1 \
-//     --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
+//     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=7 \
+//     --set separators=none --set sub_block_rows=14 --set prefetch_rows=4 --set weights=registers \
+//     --set loads=cached --set stage_steps=1 --set tap_rows=all --set warp_columns=1 --set warp_rows=1 \
+//     --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1 (symmetric), groups 16, float16
 //        N, H, W (and so P, Q) are arguments (W = 56; Q a multiple of 8 and at most 56); all else is a constant of the
@@ -20,10 +21,10 @@
 // next older row, so the accumulators move on without a move.
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 3;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
-constexpr int CHUNK = 8;                        // input columns of a lane
-constexpr int TURN = 1;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 8;                 // input columns of a lane
+constexpr int STAGE_STEPS = 1;                  // steps that come into use together
 constexpr int ROW_LANES = 7;                    // lanes that a row takes
 constexpr int PLANES = 4;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -61,7 +62,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     // where this lane's columns lie in a row
-    const int own = min(lane / ROW_LANES, PLANES - 1) * LINE + position * CHUNK;
+    const int own = min(lane / ROW_LANES, PLANES - 1) * LINE + position * LANE_COLUMNS;
     const bool takes_part = lane < PLANES * ROW_LANES;      // in copies; lanes without a plane copy rows of the first
     // beside a row stand columns of the lanes at its ends
     const bool first_of_row = position == 0, last_of_row = position == ROW_LANES - 1;
@@ -74,21 +75,22 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const float w_r2_s0 = wc_half_to_float(__ldg(w + 6)), w_r2_s1 = wc_half_to_float(__ldg(w + 7)),
         w_r2_s2 = wc_half_to_float(__ldg(w + 8));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     int h = h_first + s;
-    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    unsigned short* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f,
         acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f,
               acc_p1_c6 = 0.0f, acc_p1_c7 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = steps;
     const unsigned short* row = wc_settled_address(x + column);             // of the image's first row
     auto copy = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const unsigned short* row_0 = row + (index_t)at_border(h, H) * W;
             wc_copy_async_if_16(takes_part, to + own, row_0);
@@ -149,23 +151,24 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p1_c2 = fmaf(in_3, w_r0_s2, acc_p1_c2); acc_p1_c3 = fmaf(in_4, w_r0_s2, acc_p1_c3);
         acc_p1_c4 = fmaf(in_5, w_r0_s2, acc_p1_c4); acc_p1_c5 = fmaf(in_6, w_r0_s2, acc_p1_c5);
         acc_p1_c6 = fmaf(in_7, w_r0_s2, acc_p1_c6); acc_p1_c7 = fmaf(in_8, w_r0_s2, acc_p1_c7);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(uint4*)(out) =
                 make_uint4(wc_floats_to_halves(out_c0, out_c1), wc_floats_to_halves(out_c2, out_c3),
                 wc_floats_to_halves(out_c4, out_c5), wc_floats_to_halves(out_c6, out_c7));
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
+    auto stage = [&](bool copies) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 4 turns on take the place of those of the turn before
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 4 stages on take the place of those of the stage before
         if (copies) copy(slot == 0 ? 4 * STEP : slot - STEP);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
@@ -180,9 +183,9 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         wc_copy_async_commit();
     }
 #pragma unroll 1
-    while (s < steps_inside - 4) turn(true);
+    while (s < steps_inside - 4) stage(true);
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+    while (s < steps_inside) stage(false);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -197,10 +200,10 @@ wide_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     const int position = lane % ROW_LANES, member = lane / ROW_LANES;
     const int q = position * COLUMNS;                                      // its first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --epilogue relu --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=interior \
-//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set sub_block_rows=14 --set prefetch_rows=4 --set weights=registers --set loads=cached --set stage_steps=2 \
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2, float32, then relu
@@ -18,10 +18,10 @@
 // the accumulators move on without a move.
 constexpr int PAD_TOP = 2;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 5;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int CHUNK = 4;                        // input columns of a lane
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 4;                 // input columns of a lane
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -49,11 +49,12 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = INTERIOR || (active && column < W);
-    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
+    // where this lane's columns lie in a row
+    const int own = MARGIN + position * LANE_COLUMNS;
     // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
     const bool beside_strip = lane < 2;
     const int beside_column = lane < 1 ? (lane - 1) * 4 : 128 + (lane - 1) * 4;
-    const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
+    const int beside = MARGIN + beside_column, from_own = beside_column - position * LANE_COLUMNS;
     const bool beside_inside = INTERIOR || (unsigned)(column + from_own) < (unsigned)W;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
     // filter, one register per weight
@@ -68,24 +69,25 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r4_s0 = __ldg(w + 20), w_r4_s1 = __ldg(w + 21), w_r4_s2 = __ldg(w + 22), w_r4_s3 = __ldg(w + 23),
                 w_r4_s4 = __ldg(w + 24);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
-    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);
     int h = h_first + s;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1)));
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = INTERIOR ? steps : min(steps, max(s, H - h_first));
     const float* row = x + (index_t)h * W + column;
     auto copy = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             float* to = ring + slot + i * STEP;
             const bool row_inside_0 = INTERIOR || (unsigned)h < (unsigned)h_end;
             if (INTERIOR) wc_copy_async_if_16(true, to + own, row);
@@ -164,7 +166,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p3_c2 = fmaf(in_3, w_r0_s3, acc_p3_c2); acc_p3_c3 = fmaf(in_4, w_r0_s3, acc_p3_c3);
         acc_p3_c0 = fmaf(in_2, w_r0_s4, acc_p3_c0); acc_p3_c1 = fmaf(in_3, w_r0_s4, acc_p3_c1);
         acc_p3_c2 = fmaf(in_4, w_r0_s4, acc_p3_c2); acc_p3_c3 = fmaf(in_5, w_r0_s4, acc_p3_c3);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0);
             out_c1 = finish(out_c1);
             out_c2 = finish(out_c2);
@@ -173,33 +175,34 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
+    auto stage = [&](bool copies) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
-        if (copies) copy(slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP);
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
+        if (copies) copy(slot == 0 ? 2 * STAGE_STEPS * STEP : slot - STAGE_STEPS * STEP);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
-        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+        slot = slot == 2 * STAGE_STEPS * STEP ? 0 : slot + STAGE_STEPS * STEP;
     };
 
     // all lanes have used what the ring held before
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        if (s + i * TURN < steps_inside) copy(i * TURN * STEP);
+        if (s + i * STAGE_STEPS < steps_inside) copy(i * STAGE_STEPS * STEP);
         wc_copy_async_commit();
     }
 #pragma unroll 1
-    while (s < steps_inside - 4) turn(true);
+    while (s < steps_inside - 4) stage(true);
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+    while (s < steps_inside) stage(false);
 
     // steps below the image add nothing
 #pragma unroll 1
@@ -210,7 +213,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p1_c0 = acc_p2_c0; acc_p1_c1 = acc_p2_c1; acc_p1_c2 = acc_p2_c2; acc_p1_c3 = acc_p2_c3;
         acc_p2_c0 = acc_p3_c0; acc_p2_c1 = acc_p3_c1; acc_p2_c2 = acc_p3_c2; acc_p2_c3 = acc_p3_c3;
         acc_p3_c0 = 0.0f; acc_p3_c1 = 0.0f; acc_p3_c2 = 0.0f; acc_p3_c3 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0);
             out_c1 = finish(out_c1);
             out_c2 = finish(out_c2);
@@ -234,10 +237,10 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time
@@ -250,7 +253,7 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
         if (p_first >= P || !has_columns || made >= planes) continue;      // the same for all lanes of a warp
         const int h_first = p_first - PAD_TOP, columns_first = strip * STRIP;
         // a sub-block whose every load lies in the image needs no guards
-        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (turns * TURN - 1)
+        const bool interior = rows_out == rows && h_first >= 0 && h_first < H - (stages * STAGE_STEPS - 1)
                               && columns_first >= 4 && columns_first + 132 <= W && strip * STRIP + STRIP <= Q;
         if (interior)
             sub_block<true>(x_plane, w_plane, y_plane, p_first, rows, q, lane, true, H, W, Q, ring);

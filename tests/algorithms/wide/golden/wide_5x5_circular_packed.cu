@@ -2,10 +2,10 @@
 // Emit it again with
 //   warpconv emit --input N,16,H,56 --filter 16,5,5 --padding 2 --padding-mode circular --groups 16 \
 //     --epilogue relu --arch sm_90 --algorithm wide \
-//     --set columns=4 --set vector=4 --set store_vector=4 --set span=packed --set row_lanes=14 --set gaps=none \
-//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=registers --set turn_steps=1 \
-//     --set pipeline=paired --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
-//     --set min_blocks=4
+//     --set columns=4 --set vector=4 --set store_vector=4 --set span=packed --set row_lanes=14 \
+//     --set separators=none --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers \
+//     --set loads=registers --set stage_steps=1 --set pipeline=paired --set tap_rows=all --set warp_columns=1 \
+//     --set warp_rows=1 --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 5, 5] -> y[N, 16, P, Q], stride 1, padding 2 (circular), groups 16, float32, then
 //        relu
@@ -22,10 +22,10 @@
 // without a move.
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 5;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int AHEAD = 2;                        // steps that are loaded ahead
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int ROW_LANES = 14;                   // lanes that a row takes
 constexpr int PLANES = 2;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -74,28 +74,29 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r4_s0 = __ldg(w + 20), w_r4_s1 = __ldg(w + 21), w_r4_s2 = __ldg(w + 22), w_r4_s3 = __ldg(w + 23),
                 w_r4_s4 = __ldg(w + 24);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     int h = h_first + s;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = steps;
     const float* row = wc_settled_address(x + column);             // of the image's first row
 
-    auto load = [&](Row (&rows)[AHEAD]) __attribute__((always_inline)) {
+    auto load = [&](Row (&rows)[PREFETCH]) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
+        for (int i = 0; i < PREFETCH; ++i) {
             const float* from = row + (index_t)at_border(h, H) * W;
             rows[i].own_0 = own_inside_0 ? __ldg((const float4*)(from)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             h += ROW_STEP;
         }
     };
-    auto step = [&](const Row (&rows)[AHEAD], int i, int s) __attribute__((always_inline)) {
+    auto step = [&](const Row (&rows)[PREFETCH], int i, int s) __attribute__((always_inline)) {
         float out_c0, out_c1, out_c2, out_c3;
         const float in_m2 = __shfl_sync(ALL_LANES, rows[i].own_0.z, lane_left_1);
         const float in_m1 = __shfl_sync(ALL_LANES, rows[i].own_0.w, lane_left_1);
@@ -160,7 +161,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p3_c2 = fmaf(in_3, w_r0_s3, acc_p3_c2); acc_p3_c3 = fmaf(in_4, w_r0_s3, acc_p3_c3);
         acc_p3_c0 = fmaf(in_2, w_r0_s4, acc_p3_c0); acc_p3_c1 = fmaf(in_3, w_r0_s4, acc_p3_c1);
         acc_p3_c2 = fmaf(in_4, w_r0_s4, acc_p3_c2); acc_p3_c3 = fmaf(in_5, w_r0_s4, acc_p3_c3);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0);
             out_c1 = finish(out_c1);
             out_c2 = finish(out_c2);
@@ -171,19 +172,19 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     };
 
     // 2 steps are loaded while the 2 before are used
-    Row ready[AHEAD], next[AHEAD];
+    Row ready[PREFETCH], next[PREFETCH];
     load(ready);
 #pragma unroll 1
     while (true) {
-        if (s + AHEAD < steps_inside) load(next);
+        if (s + PREFETCH < steps_inside) load(next);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(ready, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(ready, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
-        if (s + AHEAD < steps_inside) load(ready);
+        if (s + PREFETCH < steps_inside) load(ready);
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) step(next, i, s + i);
-        s += AHEAD;
+        for (int i = 0; i < PREFETCH; ++i) step(next, i, s + i);
+        s += PREFETCH;
         if (s >= steps_inside) break;
     }
 }
@@ -198,10 +199,10 @@ wide_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     const int position = lane % ROW_LANES, member = lane / ROW_LANES;
     const int q = position * COLUMNS;                                      // its first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = ((P + bands - 1) / bands + SLOTS - 1 + TURN - 1) / TURN;
-    const int rows = turns * TURN - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = ((P + bands - 1) / bands + LIVE_ROWS - 1 + STAGE_STEPS - 1) / STAGE_STEPS;
+    const int rows = stages * STAGE_STEPS - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,5,5 --padding 2 --padding-mode symmetric --dtype float16 \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=strips --set edges=guarded \
-//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=async --set turn_steps=1 \
+//     --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers --set loads=async --set stage_steps=1 \
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 5, 5] -> y[N, 1, P, Q], stride 1, padding 2 (symmetric), float16
@@ -19,11 +19,11 @@
 // the accumulators move on without a move.
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 5;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 5;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
-constexpr int CHUNK = 8;                        // input columns of a lane
-constexpr int AHEAD = 2;                        // steps that are loaded ahead
-constexpr int TURN = 1;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 8;                 // input columns of a lane
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 1;                  // steps that come into use together
 constexpr int STRIP = 256;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -59,12 +59,13 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
+    // where this lane's columns lie in a row
+    const int own = MARGIN + position * LANE_COLUMNS;
     // the first lanes copy what lies beside the strip: 8 columns to its left, 8 to its right
     const int beside_column = lane < 1 ? (lane - 1) * 8 : 256 + (lane - 1) * 8;
-    const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
+    const int beside = MARGIN + beside_column, from_own = beside_column - position * LANE_COLUMNS;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
-    const int first_column = column - position * CHUNK;                    // of the strip
+    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
     // some windows reach columns outside of the image
     const bool at_edge = first_column < 2 || first_column + 258 > W;
     const bool ends = first_column + 256 > W;      // some lie in the strip itself
@@ -94,11 +95,12 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         w_r4_s2 = wc_half_to_float(__ldg(w + 22)), w_r4_s3 = wc_half_to_float(__ldg(w + 23)),
                 w_r4_s4 = wc_half_to_float(__ldg(w + 24));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
-    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    unsigned short* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f,
         acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f,
@@ -107,12 +109,12 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
               acc_p2_c6 = 0.0f, acc_p2_c7 = 0.0f,
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f, acc_p3_c4 = 0.0f, acc_p3_c5 = 0.0f,
               acc_p3_c6 = 0.0f, acc_p3_c7 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const unsigned short* row = x + (index_t)h_first * W + column;
-    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    // the rows of a stage, from row h of the image on; inside: all of them lie in the image
     auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
             wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
@@ -125,7 +127,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     auto copy_pairs = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
         const unsigned short* from = row;
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
             wc_copy_async_if_4(outside_here_0, to + pair_0, from + moved_0 + outside_from_0);
@@ -133,10 +135,10 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             h += ROW_STEP;
         }
     };
-    // the columns themselves from the pairs that came with the rows of a turn
+    // the columns themselves from the pairs that came with the rows of a stage
     auto take_of_pairs = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             if (outside_here_0) to[outside_to_0] = to[one_of_pair_0];
         }
@@ -263,21 +265,22 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p3_c2 = fmaf(in_4, w_r0_s4, acc_p3_c2); acc_p3_c3 = fmaf(in_5, w_r0_s4, acc_p3_c3);
         acc_p3_c4 = fmaf(in_6, w_r0_s4, acc_p3_c4); acc_p3_c5 = fmaf(in_7, w_r0_s4, acc_p3_c5);
         acc_p3_c6 = fmaf(in_8, w_r0_s4, acc_p3_c6); acc_p3_c7 = fmaf(in_9, w_r0_s4, acc_p3_c7);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(uint4*)(out) =
                 make_uint4(wc_floats_to_halves(out_c0, out_c1), wc_floats_to_halves(out_c2, out_c3),
                 wc_floats_to_halves(out_c4, out_c5), wc_floats_to_halves(out_c6, out_c7));
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool inside) __attribute__((always_inline)) {
+    auto stage = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + AHEAD);
-        const bool copies = inside || s < steps - AHEAD;
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
+        const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + PREFETCH);
+        const bool copies = inside || s < steps - PREFETCH;
         if (at_edge) {
             take_of_pairs(slot);
             if (copies) copy_pairs(next, h, inside);
@@ -285,7 +288,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
@@ -300,7 +303,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         for (int i = 8 * lane; i < RING; i += 32 * 8) *(uint4*)(ring + i) = make_uint4(0u, 0u, 0u, 0u);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
+    if (h_first >= 0 && h_first + (PREFETCH - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             if (at_edge) copy_pairs(i * STEP, h_first + i, true);
@@ -315,14 +318,14 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
             wc_copy_async_commit();
         }
     }
-    // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, H - h_first) - AHEAD;
-    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
+    // stages that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, H - h_first) - PREFETCH;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a stage more
 #pragma unroll 1
     while (s < steps) {
 #pragma unroll 1
-        while (s < inside_end) turn(true);
-        turn(false);
+        while (s < inside_end) stage(true);
+        stage(false);
     }
 }
 
@@ -339,10 +342,10 @@ wide_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,7,7 --padding 3 --padding-mode constant --padding-value 1 \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
-//     --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=cached --set turn_steps=1 \
+//     --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers --set loads=cached --set stage_steps=1 \
 //     --set tap_rows=all --set warp_columns=4 --set warp_rows=1 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 7, 7] -> y[N, 1, P, Q], stride 1, padding 3 (constant), float32
@@ -20,11 +20,11 @@
 // the accumulators move on without a move.
 constexpr int PAD_TOP = 3;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 7;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 7;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int CHUNK = 4;                        // input columns of a lane
-constexpr int AHEAD = 2;                        // steps that are loaded ahead
-constexpr int TURN = 1;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 4;                 // input columns of a lane
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 1;                  // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -44,12 +44,13 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
+    // where this lane's columns lie in a row
+    const int own = MARGIN + position * LANE_COLUMNS;
     // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
     const int beside_column = lane < 1 ? (lane - 1) * 4 : 128 + (lane - 1) * 4;
-    const int beside = MARGIN + beside_column, from_own = beside_column - position * CHUNK;
+    const int beside = MARGIN + beside_column, from_own = beside_column - position * LANE_COLUMNS;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
-    const int first_column = column - position * CHUNK;                    // of the strip
+    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
     // some windows reach columns outside of the image
     const bool at_edge = first_column < 4 || first_column + 132 > W;
     const bool out_inside_0 = active && q < Q;
@@ -69,23 +70,24 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r6_s0 = __ldg(w + 42), w_r6_s1 = __ldg(w + 43), w_r6_s2 = __ldg(w + 44), w_r6_s3 = __ldg(w + 45),
                 w_r6_s4 = __ldg(w + 46), w_r6_s5 = __ldg(w + 47), w_r6_s6 = __ldg(w + 48);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
           acc_p3_c0 = 0.0f, acc_p3_c1 = 0.0f, acc_p3_c2 = 0.0f, acc_p3_c3 = 0.0f,
           acc_p4_c0 = 0.0f, acc_p4_c1 = 0.0f, acc_p4_c2 = 0.0f, acc_p4_c3 = 0.0f,
           acc_p5_c0 = 0.0f, acc_p5_c1 = 0.0f, acc_p5_c2 = 0.0f, acc_p5_c3 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const float* row = x + (index_t)h_first * W + column;
-    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    // the rows of a stage, from row h of the image on; inside: all of them lie in the image
     auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             float* to = ring + slot + i * STEP;
             if (inside || (unsigned)h < (unsigned)H) {
                 wc_copy_async_if_16(own_inside_0, to + own, row);
@@ -218,23 +220,24 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         acc_p5_c2 = fmaf(in_4, w_r0_s5, acc_p5_c2); acc_p5_c3 = fmaf(in_5, w_r0_s5, acc_p5_c3);
         acc_p5_c0 = fmaf(in_3, w_r0_s6, acc_p5_c0); acc_p5_c1 = fmaf(in_4, w_r0_s6, acc_p5_c1);
         acc_p5_c2 = fmaf(in_5, w_r0_s6, acc_p5_c2); acc_p5_c3 = fmaf(in_6, w_r0_s6, acc_p5_c3);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             if (out_inside_0) *(float4*)(out) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool inside) __attribute__((always_inline)) {
+    auto stage = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + AHEAD);
-        const bool copies = inside || s < steps - AHEAD;
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
+        const int next = slot == 0 ? 2 * STEP : slot - STEP, h = h_first + (s + PREFETCH);
+        const bool copies = inside || s < steps - PREFETCH;
         if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
@@ -250,7 +253,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             make_float4(BORDER, BORDER, BORDER, BORDER);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
+    if (h_first >= 0 && h_first + (PREFETCH - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             copy(i * STEP, h_first + i, true);
@@ -263,16 +266,16 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             wc_copy_async_commit();
         }
     }
-    // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, H - h_first) - AHEAD;
-    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
+    // stages that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, H - h_first) - PREFETCH;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a stage more
 #pragma unroll 1
     while (s < steps) {
-        if (h_first + (s + AHEAD) >= 0) {
+        if (h_first + (s + PREFETCH) >= 0) {
 #pragma unroll 1
-            while (s < inside_end) turn(true);
+            while (s < inside_end) stage(true);
         }
-        turn(false);
+        stage(false);
     }
 }
 
@@ -289,10 +292,10 @@ wide_7x7(const float* __restrict__ x, const float* __restrict__ w, float* __rest
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -3,9 +3,9 @@
 //   warpconv emit --input N,16,H,56 --filter 16,7,7 --padding 3 --groups 16 --dtype float16 --epilogue bias \
 //     --arch sm_90 --algorithm wide \
 //     --set columns=8 --set vector=8 --set store_vector=8 --set span=packed --set row_lanes=8 \
-//     --set gaps=zero_lanes --set sub_block_rows=14 --set rows_ahead=2 --set weights=registers --set loads=cached \
-//     --set turn_steps=1 --set tap_rows=all --set warp_columns=1 --set warp_rows=1 --set warp_planes=4 \
-//     --set min_blocks=4
+//     --set separators=zero_lanes --set sub_block_rows=14 --set prefetch_rows=2 --set weights=registers \
+//     --set loads=cached --set stage_steps=1 --set tap_rows=all --set warp_columns=1 --set warp_rows=1 \
+//     --set warp_planes=4 --set min_blocks=4
 //
 // layer  x[N, 16, H, W] * w[16, 1, 7, 7] -> y[N, 16, P, Q], stride 1, padding 3, groups 16, float16, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8 and at most 61; Q a multiple of 8 and at most 61); all
@@ -21,10 +21,10 @@
 // the accumulators move on without a move.
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 7;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 7;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
-constexpr int CHUNK = 8;                        // input columns of a lane
-constexpr int TURN = 1;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 8;                 // input columns of a lane
+constexpr int STAGE_STEPS = 1;                  // steps that come into use together
 constexpr int ROW_LANES = 8;                    // lanes that a row takes
 constexpr int PLANES = 4;                       // planes side by side in a warp
 constexpr int WARP_PLANES = 4;                  // and on different planes
@@ -59,7 +59,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = active && column < W;
     // where this lane's columns lie in a row
-    const int own = min(lane / ROW_LANES, PLANES - 1) * LINE + MARGIN + position * CHUNK;
+    const int own = min(lane / ROW_LANES, PLANES - 1) * LINE + MARGIN + position * LANE_COLUMNS;
     const bool takes_part = true;
     const bool out_inside_0 = active && q < Q;
     // filter, one register per weight
@@ -92,14 +92,15 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
                 w_r6_s4 = wc_half_to_float(__ldg(w + 46)), w_r6_s5 = wc_half_to_float(__ldg(w + 47)),
                     w_r6_s6 = wc_half_to_float(__ldg(w + 48));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
-    int s = h_first >= 0 ? 0 : min(-h_first, SLOTS - 1);
+    int s = h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);
     int h = h_first + s;
-    const int h_end = min(H, max(0, h_first + (rows_out + SLOTS - 1)));
+    const int h_end = min(H, max(0, h_first + (rows_out + LIVE_ROWS - 1)));
     const index_t pitch = (index_t)W;
-    unsigned short* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    unsigned short* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f, acc_p0_c4 = 0.0f, acc_p0_c5 = 0.0f,
         acc_p0_c6 = 0.0f, acc_p0_c7 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f, acc_p1_c4 = 0.0f, acc_p1_c5 = 0.0f,
@@ -112,12 +113,12 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
               acc_p4_c6 = 0.0f, acc_p4_c7 = 0.0f,
           acc_p5_c0 = 0.0f, acc_p5_c1 = 0.0f, acc_p5_c2 = 0.0f, acc_p5_c3 = 0.0f, acc_p5_c4 = 0.0f, acc_p5_c5 = 0.0f,
               acc_p5_c6 = 0.0f, acc_p5_c7 = 0.0f;
-    const int steps = rows_out + SLOTS - 1;
+    const int steps = rows_out + LIVE_ROWS - 1;
     const int steps_inside = min(steps, max(s, H - h_first));
     const unsigned short* row = x + (index_t)h * W + column;
     auto copy = [&](int slot) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             unsigned short* to = ring + slot + i * STEP;
             const bool row_inside_0 = (unsigned)h < (unsigned)h_end;
             wc_copy_async_zfill_16(takes_part, to + own, row, row_inside_0 && own_inside_0);
@@ -346,7 +347,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p5_c2 = fmaf(in_5, w_r0_s6, acc_p5_c2); acc_p5_c3 = fmaf(in_6, w_r0_s6, acc_p5_c3);
         acc_p5_c4 = fmaf(in_7, w_r0_s6, acc_p5_c4); acc_p5_c5 = fmaf(in_8, w_r0_s6, acc_p5_c5);
         acc_p5_c6 = fmaf(in_9, w_r0_s6, acc_p5_c6); acc_p5_c7 = fmaf(in_10, w_r0_s6, acc_p5_c7);
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -361,16 +362,17 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool copies) __attribute__((always_inline)) {
+    auto stage = [&](bool copies) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
         if (copies) copy(slot == 0 ? 2 * STEP : slot - STEP);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
@@ -385,9 +387,9 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         wc_copy_async_commit();
     }
 #pragma unroll 1
-    while (s < steps_inside - 2) turn(true);
+    while (s < steps_inside - 2) stage(true);
 #pragma unroll 1
-    while (s < steps_inside) turn(false);
+    while (s < steps_inside) stage(false);
 
     // steps below the image add nothing
 #pragma unroll 1
@@ -407,7 +409,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         acc_p4_c4 = acc_p5_c4; acc_p4_c5 = acc_p5_c5; acc_p4_c6 = acc_p5_c6; acc_p4_c7 = acc_p5_c7;
         acc_p5_c0 = 0.0f; acc_p5_c1 = 0.0f; acc_p5_c2 = 0.0f; acc_p5_c3 = 0.0f;
         acc_p5_c4 = 0.0f; acc_p5_c5 = 0.0f; acc_p5_c6 = 0.0f; acc_p5_c7 = 0.0f;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -439,10 +441,10 @@ wide_7x7(const unsigned short* __restrict__ x, const unsigned short* __restrict_
     const int position = lane % ROW_LANES, member = lane / ROW_LANES;
     const int q = position * COLUMNS;                                      // its first output column
 
-    // the rows of a sub-block follow from the grid; whole turns of steps leave none that is computed for nothing
-    const int bands = gridDim.y, turns = (P + bands - 1) / bands + SLOTS - 1;
-    const int rows = turns - (SLOTS - 1);
-    const int first = blockIdx.y * rows;                                         // output row
+    // the rows of a sub-block follow from the grid; whole stages of steps leave none that is computed for nothing
+    const int bands = gridDim.y, stages = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int rows = stages - (LIVE_ROWS - 1);
+    const int first = blockIdx.y * rows;                                        // output row
     const int p_first = first;
     const int rows_out = min(rows, P - p_first);
     // z counts the groups of planes that a block works on at a time

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,H,W --filter 1,9,5 --padding 4,2 --padding-mode symmetric --epilogue bias \
 //     --separable --arch sm_90 --algorithm wide \
 //     --set columns=4 --set vector=4 --set store_vector=4 --set span=strips --set edges=guarded \
-//     --set sub_block_rows=14 --set rows_ahead=4 --set weights=registers --set loads=cached --set turn_steps=2 \
+//     --set sub_block_rows=14 --set prefetch_rows=4 --set weights=registers --set loads=cached --set stage_steps=2 \
 //     --set tap_rows=all --set warp_columns=1 --set warp_rows=4 --set warp_planes=1 --set min_blocks=4
 //
 // layer  x[N, 1, H, W] * w[1, 1, 9, 5] -> y[N, 1, P, Q], stride 1, padding 4,2 (symmetric), separable, float32, then
@@ -21,11 +21,11 @@
 // wx: each input row is summed with wx once, and its sums are then added to the output rows with wy.
 constexpr int PAD_TOP = 4;                      // rows above the image
 constexpr int ROW_STEP = 1;                     // input rows from one filter row to the next
-constexpr int SLOTS = 9;                        // output rows in work at a time
+constexpr int LIVE_ROWS = 9;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
-constexpr int CHUNK = 4;                        // input columns of a lane
-constexpr int AHEAD = 4;                        // steps that are loaded ahead
-constexpr int TURN = 2;                         // steps that come into use together
+constexpr int LANE_COLUMNS = 4;                 // input columns of a lane
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead
+constexpr int STAGE_STEPS = 2;                  // steps that come into use together
 constexpr int STRIP = 128;                      // output columns of a warp
 constexpr int WARP_ROWS = 4;                    // warps of a block, stacked
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -56,12 +56,13 @@ constexpr int STEP = 136, RING = 816;       // of a step's rows; of all rows tha
 // 32 lanes, 4 output columns each. INTERIOR: every load and store lies in the image.
 __device__ __forceinline__ void sub_block(const float* __restrict__ x, const float* __restrict__ w,
         float* __restrict__ y, float bias_k, int p_first, int rows_out, int q, int position, bool active, int H, int W,
-        int Q, float* ring, int steps, float* above, int rows_above, float (&left)[SLOTS - 1][COLUMNS]) {
+        int Q, float* ring, int steps, float* above, int rows_above, float (&left)[LIVE_ROWS - 1][COLUMNS]) {
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    const int own = MARGIN + position * CHUNK;                             // where this lane's columns lie in a row
-    const int first_column = column - position * CHUNK;                    // of the strip
+    // where this lane's columns lie in a row
+    const int own = MARGIN + position * LANE_COLUMNS;
+    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
     const bool ends = first_column + 128 > W;      // some lie in the strip itself
     // the first lanes copy single columns: 2 to the left of the strip and 2 to the right of it or of the image; those
     // outside the image from where the border has them
@@ -76,11 +77,12 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float wx_s0 = __ldg(w + 9), wx_s1 = __ldg(w + 10), wx_s2 = __ldg(w + 11), wx_s3 = __ldg(w + 12),
                 wx_s4 = __ldg(w + 13);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (SLOTS - 1)
+    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
+    // 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;
-    float* out = y + ((index_t)p_first + (s - (SLOTS - 1))) * Q + q;
+    float* out = y + ((index_t)p_first + (s - (LIVE_ROWS - 1))) * Q + q;
     float acc_p0_c0 = 0.0f, acc_p0_c1 = 0.0f, acc_p0_c2 = 0.0f, acc_p0_c3 = 0.0f,
           acc_p1_c0 = 0.0f, acc_p1_c1 = 0.0f, acc_p1_c2 = 0.0f, acc_p1_c3 = 0.0f,
           acc_p2_c0 = 0.0f, acc_p2_c1 = 0.0f, acc_p2_c2 = 0.0f, acc_p2_c3 = 0.0f,
@@ -91,10 +93,10 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
           acc_p7_c0 = 0.0f, acc_p7_c1 = 0.0f, acc_p7_c2 = 0.0f, acc_p7_c3 = 0.0f;
     const float* row = x + (index_t)h_first * W + column;
     const float* outside_row_0 = row + outside_at_0 - column;
-    // the rows of a turn, from row h of the image on; inside: all of them lie in the image
+    // the rows of a stage, from row h of the image on; inside: all of them lie in the image
     auto copy = [&](int slot, int h, bool inside) __attribute__((always_inline)) {
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             float* to = ring + slot + i * STEP;
             const index_t moved_0 = inside ? 0 : (index_t)(at_border(h, H) - h) * W;
             wc_copy_async_if_16(own_inside_0, to + own, row + moved_0);
@@ -159,7 +161,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
             *(float4*)(above) = make_float4(out_c0, out_c1, out_c2, out_c3);
         }
         above += STRIP;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -168,22 +170,23 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         }
         out += (index_t)Q;
     };
-    // where the rows of this turn lie in the ring
+    // where the rows of this stage lie in the ring
     int slot = 0;
-    auto turn = [&](bool inside) __attribute__((always_inline)) {
+    auto stage = [&](bool inside) __attribute__((always_inline)) {
         wc_copy_async_wait_group();
-        __syncwarp();                                                      // every lane's copies of this turn are there
-        // the rows of 2 turns on take the place of those of the turn before
-        const int next = slot == 0 ? 2 * TURN * STEP : slot - TURN * STEP, h = h_first + (s + AHEAD);
-        const bool copies = inside || s < steps - AHEAD;
+        // every lane's copies of this stage are there
+        __syncwarp();
+        // the rows of 2 stages on take the place of those of the stage before
+        const int next = slot == 0 ? 2 * STAGE_STEPS * STEP : slot - STAGE_STEPS * STEP, h = h_first + (s + PREFETCH);
+        const bool copies = inside || s < steps - PREFETCH;
         if (copies) copy(next, h, inside);
         wc_copy_async_commit();
 #pragma unroll
-        for (int i = 0; i < TURN; ++i) {
+        for (int i = 0; i < STAGE_STEPS; ++i) {
             step(slot + i * STEP);
             ++s;
         }
-        slot = slot == 2 * TURN * STEP ? 0 : slot + TURN * STEP;
+        slot = slot == 2 * STAGE_STEPS * STEP ? 0 : slot + STAGE_STEPS * STEP;
     };
 
     // all lanes have used what the ring held before
@@ -194,27 +197,27 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
         for (int i = 4 * lane; i < RING; i += 32 * 4) *(float4*)(ring + i) = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         __syncwarp();
     }
-    if (h_first >= 0 && h_first + (AHEAD - 1) < H) {
+    if (h_first >= 0 && h_first + (PREFETCH - 1) < H) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN, true);
+            copy(i * STAGE_STEPS * STEP, h_first + i * STAGE_STEPS, true);
             wc_copy_async_commit();
         }
     } else {
 #pragma unroll 1
         for (int i = 0; i < 2; ++i) {
-            copy(i * TURN * STEP, h_first + i * TURN, false);
+            copy(i * STAGE_STEPS * STEP, h_first + i * STAGE_STEPS, false);
             wc_copy_async_commit();
         }
     }
-    // turns that copy rows of the image alone end where one below it is next
-    const int inside_end = min(steps, H - h_first - (TURN - 1)) - AHEAD;
-    // the second loop stands in the first: one after the other takes the compiler 7 instructions a turn more
+    // stages that copy rows of the image alone end where one below it is next
+    const int inside_end = min(steps, H - h_first - (STAGE_STEPS - 1)) - PREFETCH;
+    // the second loop stands in the first: one after the other takes the compiler 7 instructions a stage more
 #pragma unroll 1
     while (s < steps) {
 #pragma unroll 1
-        while (s < inside_end) turn(true);
-        turn(false);
+        while (s < inside_end) stage(true);
+        stage(false);
     }
 
     // sums of the rows that the warp below has begun too
@@ -229,22 +232,22 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
 }
 
 // Output rows whose upper input rows this warp has summed (`left`), and whose lower ones the warp below (`below`).
-__device__ __forceinline__ void join_rows(const float (&left)[SLOTS - 1][COLUMNS], const float* below,
+__device__ __forceinline__ void join_rows(const float (&left)[LIVE_ROWS - 1][COLUMNS], const float* below,
         float* __restrict__ y, float bias_k, int p_first, int rows_out, int q, int Q) {
     const bool out_inside_0 = q < Q;
-    // step s completes output row p_first + s - (SLOTS - 1)
-    int s = SLOTS - 1;
+    // step s completes output row p_first + s - (LIVE_ROWS - 1)
+    int s = LIVE_ROWS - 1;
     float* out = y + (index_t)p_first * Q + q;
 #pragma unroll
-    for (; s < 2 * (SLOTS - 1); ++s) {
-        const int row = s - (SLOTS - 1);
+    for (; s < 2 * (LIVE_ROWS - 1); ++s) {
+        const int row = s - (LIVE_ROWS - 1);
         if (row >= rows_out) break;                                        // below the image, and by no warp begun
         const float4 below_0 = *(const float4*)(below + row * STRIP);
         float out_c0 = left[row][0] + below_0.x;
         float out_c1 = left[row][1] + below_0.y;
         float out_c2 = left[row][2] + below_0.z;
         float out_c3 = left[row][3] + below_0.w;
-        if ((unsigned)(s - (SLOTS - 1)) < (unsigned)rows_out) {
+        if ((unsigned)(s - (LIVE_ROWS - 1)) < (unsigned)rows_out) {
             out_c0 = finish(out_c0, bias_k);
             out_c1 = finish(out_c1, bias_k);
             out_c2 = finish(out_c2, bias_k);
@@ -270,18 +273,19 @@ wide_9x5(const float* __restrict__ x, const float* __restrict__ w, const float* 
     const int q = strip * STRIP + lane * COLUMNS;                          // this lane's first output column
     const bool has_columns = strip * STRIP < Q;
 
-    // the rows of a block follow from the grid; its warps take as many steps each, whole turns, at least those of a
+    // the rows of a block follow from the grid; its warps take as many steps each, whole stages, at least those of a
     // seam
-    const int bands = gridDim.y, block_steps = (P + bands - 1) / bands + SLOTS - 1;
-    const int turns = (max((block_steps + WARP_ROWS - 1) / WARP_ROWS, SLOTS - 1) + TURN - 1) / TURN,
-        share = turns * TURN;
-    const int first = blockIdx.y * (WARP_ROWS * share - (SLOTS - 1)) + warp_row * share;                 // output row
+    const int bands = gridDim.y, block_steps = (P + bands - 1) / bands + LIVE_ROWS - 1;
+    const int stages = (max((block_steps + WARP_ROWS - 1) / WARP_ROWS, LIVE_ROWS - 1) + STAGE_STEPS - 1) / STAGE_STEPS,
+        share = stages * STAGE_STEPS;
+    // output row
+    const int first = blockIdx.y * (WARP_ROWS * share - (LIVE_ROWS - 1)) + warp_row * share;
     const int p_first = first;
-    const int rows_left = P - p_first, rows_out = max(0, min(share - (SLOTS - 1), rows_left));
-    const int steps = max(0, min(share, rows_left + SLOTS - 1));
+    const int rows_left = P - p_first, rows_out = max(0, min(share - (LIVE_ROWS - 1), rows_left));
+    const int steps = max(0, min(share, rows_left + LIVE_ROWS - 1));
     // the seam above this warp, which it fills, and the one below, which it adds to
     float* above = seams + warp_plane * 3072 + (warp_row - 1) * 1024 + lane * COLUMNS;
-    const int rows_above = warp_row > 0 ? SLOTS - 1 : 0;
+    const int rows_above = warp_row > 0 ? LIVE_ROWS - 1 : 0;
     const bool joins = warp_row + 1 < WARP_ROWS && steps == share;
     // z counts the groups of planes that a block works on at a time
     for (index_t z = blockIdx.z; z < planes; z += gridDim.z) {
@@ -293,15 +297,15 @@ wide_9x5(const float* __restrict__ x, const float* __restrict__ w, const float* 
         const float* w_plane = w;
 
         const bool works = steps > 0 && has_columns && made < planes;      // the same for all lanes of a warp
-        float left[SLOTS - 1][COLUMNS];
+        float left[LIVE_ROWS - 1][COLUMNS];
         if (works)
             sub_block(x_plane, w_plane, y_plane, bias_k, p_first, rows_out, q, lane, true, H, W, Q, ring, steps, above,
                 rows_above, left);
 
         __syncthreads();                                                   // all seams are filled
         if (works && joins)
-            join_rows(left, above + 1024, y_plane, bias_k, p_first + rows_out, min(SLOTS - 1, rows_left - rows_out), q,
-                Q);
+            join_rows(left, above + 1024, y_plane, bias_k, p_first + rows_out, min(LIVE_ROWS - 1, rows_left - rows_out),
+                q, Q);
         __syncthreads();                                                   // and used, before those of other planes
     }
 }
