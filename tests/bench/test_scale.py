@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import types
+
+import numpy as np
 import pytest
 
 import bench.__main__ as main
 from bench.devices import HostDevice
 from bench.studies import scale, scale_memory
 from tests import checks
+from tests.runtime.scale.played import gpus  # noqa: F401 - a fixture
 
 for name in ("dask.array", "distributed", "zarr", "scipy"):
     pytest.importorskip(name, reason=f"{name} is not installed (it is in the test extra)")
@@ -58,6 +62,34 @@ def test_the_stages_that_need_no_gpu(monkeypatch, capsys, tmp_path):
     assert "result to the output" in told and any("no GPU, or no CuPy" in line for line in lines)
     assert sum("ms a chunk" in line for line in lines) == 2 and sum("zarr to zarr" in line for line in lines) == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_forms_of_chunks_are_compared(monkeypatch, capsys):
+    from bench import scale_lines
+    monkeypatch.setattr(scale_lines, "FORMS", ((64, 64), (32, -1)))
+    monkeypatch.setattr("sys.argv", ["scale_lines", "--side", "150", "--device", "cpu"])
+    scale_lines.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[0] for line in lines[:2]] == ["chunks of (64, 64)", "chunks of (32, -1)"]
+    assert float(lines[0].split()[-1]) > 0 and "needs a GPU" in lines[2]
+
+
+def test_copies_with_kernels_between_go_there_and_back(gpus, monkeypatch, capsys):
+    from bench import scale_lines
+    ran = []
+    gpus.RawModule = lambda code: types.SimpleNamespace(
+        get_function=lambda name: lambda *told: ran.append((name, told)))
+    monkeypatch.setattr(scale_lines, "CHUNK", 256)
+    monkeypatch.setattr(scale_lines, "pinned_copies", lambda nbytes, device: (0.5, 1.0))
+    x, y = scale_lines._both(512)
+    y[:] = 0
+    scale_lines.between(512, "cuda:0")
+    assert np.array_equal(x, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(scale_lines.BETWEEN) and all(float(line.split()[-1]) >= 0 for line in lines)
+    blocks = {grid[0] for _, (grid, _, _) in ran}
+    assert len(ran) == 4 * 4 * 6 and max(blocks) == 64 * 2**20 // 16 // 256 and min(blocks) == 1
+    assert {direction for direction, _, _ in gpus.cuda.runtime.copies} == {1, 2} and not gpus.cuda.runtime.locked
 
 
 def test_a_stage_that_fails_is_told():
