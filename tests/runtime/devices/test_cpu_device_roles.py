@@ -64,15 +64,15 @@ def test_a_stage_overwritten_while_it_is_read():
     """The stage is handed back when its products were issued, not when they were waited for."""
     body = changed("release", "if (thread == 0) wc_barrier_arrive(empty + stage);").replace(
         "if (before >= 0) {", "{").replace(line("wait before"), "")
-    body = body.replace("wc_wgmma_wait_group_0();                                            // (wait all)\n"
-                        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_group_0();")
+    body = body.replace("wc_wgmma_wait_sums(sums);                                            // (wait all)\n"
+                        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_sums(sums);")
     ring_fault("shared-race", body, "copies to byte", "wgmma of warp group 1 may still read")
 
 
 def test_the_youngest_products_are_not_waited_for_by_the_wait_for_all_but_one():
     body = changed("release", "if (thread == 0) wc_barrier_arrive(empty + stage);").replace(
-        "wc_wgmma_wait_group_0();                                            // (wait all)\n"
-        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_group_0();").replace(
+        "wc_wgmma_wait_sums(sums);                                            // (wait all)\n"
+        "        if (thread == 0) wc_barrier_arrive(empty + before);", "wc_wgmma_wait_sums(sums);").replace(
         "if (before >= 0) {", "{")
     ring_fault("shared-race", body, "copies to byte", "may still read")
 
@@ -184,7 +184,7 @@ BEHIND = """
     const unsigned long long b = wc_descriptor_rows_128(shared + 8192 + FIRST * 128);
     for (int k = 0; k < 4; ++k) wc_wgmma_halves(sums, a + 2 * k, b + 2 * k, k > 0);
     wc_wgmma_commit();
-    wc_wgmma_wait_group_0();
+    wc_wgmma_wait_sums(sums);
     for (int i = 0; i < 4; ++i) y[(16 * warp + lane / 4 + (i & 2 ? 8 : 0)) * 8 + lane % 4 * 2 + (i & 1)] = sums[i];"""
 
 

@@ -32,7 +32,7 @@ PRODUCT = """
     wc_wgmma_fence();
     for (int k = 0; k < depth / {each}; ++k) wc_wgmma_{type}(sums, a + 2 * k, b + 2 * k, {adds});
     wc_wgmma_commit();
-    wc_wgmma_wait_group_0();
+    wc_wgmma_wait_sums(sums);
     for (int i = 0; i < {n} / 2; ++i) y[(row + (i & 2 ? 8 : 0)) * n + column + i / 4 * 8 + (i & 1)] = sums[i];"""
 
 
@@ -216,8 +216,8 @@ def test_what_is_not_finite_stays_where_it_belongs(mode):
 
 
 def test_sums_are_the_old_ones_before_the_wait():
-    text = PRODUCT.replace("wc_wgmma_wait_group_0();\n    for", "float early = sums[0];\n    wc_wgmma_wait_group_0();\n"
-                           "    sums[0] = early;\n    for")
+    text = PRODUCT.replace("wc_wgmma_wait_sums(sums);\n    for",
+                           "float early = sums[0];\n    wc_wgmma_wait_sums(sums);\n    sums[0] = early;\n    for")
     assert text != PRODUCT
     rng = np.random.default_rng(10)
     a, b = drawn(rng, "halves", 64, 64), drawn(rng, "halves", 8, 64)

@@ -88,7 +88,6 @@ __forceinline__ void wc_wgmma_bfloat16s_across(float (&sums)[Sums], unsigned lon
 }
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
-__forceinline__ void wc_wgmma_wait_group_0() { wcpu_wgmma_wait(wcpu_self(), 0); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }
 __forceinline__ void wc_wgmma_wait_group_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
 

@@ -57,7 +57,7 @@ RING = """
             before = stage;
             if (++stage == STAGES) { stage = 0; parity ^= 1; }
         }
-        wc_wgmma_wait_group_0();                                            // (wait all)
+        wc_wgmma_wait_sums(sums);                                            // (wait all)
         if (thread == 0) wc_barrier_arrive(empty + before);
         unsigned char* const out = shared + 81920 + (group - 1) * 8192;
         for (int j = 0; j < 4; ++j) {
