@@ -19,7 +19,7 @@ ROWS = (14, 7, 4, 2, 1)         # of a sub-block
 COLUMNS = (7, 4, 3, 2, 1)       # of a thread
 RING_COLUMNS = (4, 2, 1)
 RING_REGISTERS = 168
-STAGE = 2                        # rows between two barriers
+STAGE = 2                       # rows between two barriers
 MOST_AHEAD = 16                 # rows
 # Cycles (assumed, of what layers of one image took with walks of 14 and 28 rows: an H200, 2026-11-23)
 LATENCY = 1400.0                # of a round of loads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import THREAD_REGISTERS
 from warpconv.codegen.spec import KernelSpec
 
@@ -16,7 +15,7 @@ BYTES_OF_AN_FMA = 66          # in the text
 
 def to_words(spec: KernelSpec) -> bool:
     """Whether outputs are integers of 8 or 16 bits, which are packed to words."""
-    return spec.y_dtype.is_integer and spec.y_dtype is not DType.INT32
+    return spec.y_dtype.is_integer and spec.y_dtype.lanes > 1
 
 
 def most_stored(spec: KernelSpec, vector: int) -> int:

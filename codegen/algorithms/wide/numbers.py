@@ -92,7 +92,7 @@ class WideNumbers:
     window: tuple[Column, ...]
     row_names: tuple[str, ...]
     apart: bool              # stages that copy rows of the image alone have a copy of the text of their own
-    stages_above: bool        # later stages than the first rows may copy rows above the image
+    stages_above: bool       # later stages than the first rows may copy rows above the image
     rows_fragment: str
     filter_fragment: str
     per_line: int            # statements of a line

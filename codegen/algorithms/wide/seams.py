@@ -32,7 +32,7 @@ MANY_SUMS = 100          # of a lane, with which a multiprocessor holds eight wa
 # while others write (9x9: 37.8 us, in one round 40.8; H200). Taller filters have long sub-blocks, few rows made twice
 STEPS = ((5, 10), (7, 18), (9, 22))
 SHORTEST_TALL = 114
-COLUMN_STAGE = 4          # steps of a stage at a single column of weights, each of which is read once a stage: 129x1
+COLUMN_STAGE = 4         # steps of a stage at a single column of weights, each of which is read once a stage: 129x1
                          # takes 132 us, in stages of two 145, of eight, which the instruction cache does not hold, 148
 TALL_STEPS = 5           # times the filter's rows
 

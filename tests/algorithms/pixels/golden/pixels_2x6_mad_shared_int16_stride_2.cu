@@ -23,7 +23,7 @@ constexpr int ROW_STEP = 1;                     // input rows from one filter ro
 constexpr int STEP_ROWS = 2;                    // input rows of a step
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int PREFETCH = 1;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 1;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -127,8 +127,7 @@ __device__ __forceinline__ void sub_block(const short* __restrict__ x, short* __
     const bool out_inside_0 = INTERIOR || q < Q;
     const bool out_inside_1 = INTERIOR || q + 2 < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first * STRIDE_H, s = 0;
     const int steps = rows_out;
     const index_t pitch = (index_t)W;

@@ -26,7 +26,7 @@ constexpr int STEP_ROWS = 1;                    // input rows of a step
 constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int PREFETCH = 4;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr int K = 3;                            // output planes of an image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -147,8 +147,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;

@@ -25,7 +25,7 @@ constexpr int STEP_ROWS = 1;                    // input rows of a step
 constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
 constexpr int STRIP = 256;                      // output columns of a warp
-constexpr int PREFETCH = 2;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 2;                 // warps of a block, side by side
 constexpr int WARP_PLANES = 2;                  // and of other filters over the same rows
 constexpr int LANE_FILTERS = 2;                 // to whose sums a lane adds a row
@@ -135,8 +135,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const float w_r2_s0_k1 = __ldg(w + (R * S) + 6), w_r2_s1_k1 = __ldg(w + (R * S) + 7),
         w_r2_s2_k1 = __ldg(w + (R * S) + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;

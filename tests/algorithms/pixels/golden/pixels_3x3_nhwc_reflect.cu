@@ -24,7 +24,7 @@ constexpr int STEP_ROWS = 1;                    // input rows of a step
 constexpr int LIVE_ROWS = 3;                    // output rows in work at a time
 constexpr int COLUMNS = 12;                     // output columns of a lane
 constexpr int STRIP = 384;                      // output columns of a warp
-constexpr int PREFETCH = 4;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 4;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 constexpr int CHANNELS = 3;                     // side by side: columns are counted over all of them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -183,8 +183,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
                     w_c2_r2_s1 = __ldg(w + 25),
                 w_c2_r2_s2 = __ldg(w + 26);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;

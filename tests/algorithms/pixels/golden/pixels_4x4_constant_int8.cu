@@ -22,7 +22,7 @@ constexpr int STEP_ROWS = 1;                    // input rows of a step
 constexpr int LIVE_ROWS = 4;                    // output rows in work at a time
 constexpr int COLUMNS = 4;                      // output columns of a lane
 constexpr int STRIP = 128;                      // output columns of a warp
-constexpr int PREFETCH = 1;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 1;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -114,8 +114,7 @@ __device__ __forceinline__ void sub_block(const signed char* __restrict__ x, sig
     if (!INTERIOR) lane.find_columns();
     const bool out_inside_0 = INTERIOR || q < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;

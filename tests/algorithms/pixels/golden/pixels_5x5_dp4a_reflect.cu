@@ -24,7 +24,7 @@ constexpr int STEP_ROWS = 1;                    // input rows of a step
 constexpr int LIVE_ROWS = 5;                    // output rows in work at a time
 constexpr int COLUMNS = 8;                      // output columns of a lane
 constexpr int STRIP = 256;                      // output columns of a warp
-constexpr int PREFETCH = 2;                     // steps that are loaded ahead; a stage
+constexpr int PREFETCH = 2;                     // steps that are loaded ahead: those of a stage
 constexpr int WARP_COLUMNS = 4;                 // warps of a block, side by side
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -145,8 +145,7 @@ __device__ __forceinline__ void sub_block(const unsigned char* __restrict__ x, c
     const int w_r3_g0 = four_weights(w, 6), w_r3_g1 = four_weights(w, 7);
     const int w_r4_g0 = four_weights(w, 8), w_r4_g1 = four_weights(w, 9);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     int h = p_first - PAD_TOP, s = 0;
     const int steps = rows_out + LIVE_ROWS - 1;
     const index_t pitch = (index_t)W;

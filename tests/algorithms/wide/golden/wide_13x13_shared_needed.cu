@@ -54,8 +54,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_2 = lane + 2; const bool edge_right_2 = lane < 2;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);

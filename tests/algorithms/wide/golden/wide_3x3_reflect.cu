@@ -52,9 +52,8 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    // where this lane's columns lie in a row
-    const int own = MARGIN + position * LANE_COLUMNS;
-    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
+    const int own = MARGIN + position * LANE_COLUMNS;                      // where this lane's columns lie in a row
+    const int first_column = column - position * LANE_COLUMNS;             // of the strip
     const bool ends = first_column + 128 > W;      // some lie in the strip itself
     // the first lanes copy single columns: 1 to the left of the strip and 1 to the right of it or of the image; those
     // outside the image from where the border has them
@@ -67,8 +66,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r1_s0 = __ldg(w + 3), w_r1_s1 = __ldg(w + 4), w_r1_s2 = __ldg(w + 5);
     const float w_r2_s0 = __ldg(w + 6), w_r2_s1 = __ldg(w + 7), w_r2_s2 = __ldg(w + 8);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;

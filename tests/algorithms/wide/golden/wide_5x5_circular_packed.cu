@@ -74,8 +74,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r4_s0 = __ldg(w + 20), w_r4_s1 = __ldg(w + 21), w_r4_s2 = __ldg(w + 22), w_r4_s3 = __ldg(w + 23),
                 w_r4_s4 = __ldg(w + 24);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     int h = h_first + s;

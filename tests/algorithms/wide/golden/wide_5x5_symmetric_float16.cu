@@ -59,13 +59,12 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    // where this lane's columns lie in a row
-    const int own = MARGIN + position * LANE_COLUMNS;
+    const int own = MARGIN + position * LANE_COLUMNS;                      // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 8 columns to its left, 8 to its right
     const int beside_column = lane < 1 ? (lane - 1) * 8 : 256 + (lane - 1) * 8;
     const int beside = MARGIN + beside_column, from_own = beside_column - position * LANE_COLUMNS;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
-    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
+    const int first_column = column - position * LANE_COLUMNS;             // of the strip
     // some windows reach columns outside of the image
     const bool at_edge = first_column < 2 || first_column + 258 > W;
     const bool ends = first_column + 256 > W;      // some lie in the strip itself
@@ -95,8 +94,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
         w_r4_s2 = wc_half_to_float(__ldg(w + 22)), w_r4_s3 = wc_half_to_float(__ldg(w + 23)),
                 w_r4_s4 = wc_half_to_float(__ldg(w + 24));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;

@@ -44,13 +44,12 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = column < W;
-    // where this lane's columns lie in a row
-    const int own = MARGIN + position * LANE_COLUMNS;
+    const int own = MARGIN + position * LANE_COLUMNS;                      // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 4 columns to its left, 4 to its right
     const int beside_column = lane < 1 ? (lane - 1) * 4 : 128 + (lane - 1) * 4;
     const int beside = MARGIN + beside_column, from_own = beside_column - position * LANE_COLUMNS;
     const bool beside_inside = lane < 2 && (unsigned)(column + from_own) < (unsigned)W;
-    const int first_column = column - position * LANE_COLUMNS;                    // of the strip
+    const int first_column = column - position * LANE_COLUMNS;             // of the strip
     // some windows reach columns outside of the image
     const bool at_edge = first_column < 4 || first_column + 132 > W;
     const bool out_inside_0 = active && q < Q;
@@ -70,8 +69,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float w_r6_s0 = __ldg(w + 42), w_r6_s1 = __ldg(w + 43), w_r6_s2 = __ldg(w + 44), w_r6_s3 = __ldg(w + 45),
                 w_r6_s4 = __ldg(w + 46), w_r6_s5 = __ldg(w + 47), w_r6_s6 = __ldg(w + 48);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     int s = 0;
     const index_t pitch = (index_t)W;

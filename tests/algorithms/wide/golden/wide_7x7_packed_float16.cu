@@ -92,8 +92,7 @@ __device__ __forceinline__ void sub_block(const unsigned short* __restrict__ x, 
                 w_r6_s4 = wc_half_to_float(__ldg(w + 46)), w_r6_s5 = wc_half_to_float(__ldg(w + 47)),
                     w_r6_s6 = wc_half_to_float(__ldg(w + 48));
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);

@@ -44,8 +44,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, float* __
     const int lane = threadIdx.x % 32;
     const int column = q;                                                  // this lane's first input column
     const bool own_inside_0 = INTERIOR || (active && column < W);
-    // where this lane's columns lie in a row
-    const int own = MARGIN + position * LANE_COLUMNS;
+    const int own = MARGIN + position * LANE_COLUMNS;                      // where this lane's columns lie in a row
     // the first lanes copy what lies beside the strip: 8 columns to its left, 8 to its right
     const bool beside_strip = lane < 4;
     const int beside_column = lane < 2 ? (lane - 2) * 4 : 128 + (lane - 2) * 4;
@@ -53,8 +52,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, float* __
     const bool beside_inside = INTERIOR || (unsigned)(column + from_own) < (unsigned)W;
     const bool out_inside_0 = INTERIOR || (active && q < Q);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);

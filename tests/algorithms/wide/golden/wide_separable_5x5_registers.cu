@@ -55,8 +55,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const float wx_s0 = __ldg(w + 5), wx_s1 = __ldg(w + 6), wx_s2 = __ldg(w + 7), wx_s3 = __ldg(w + 8),
                 wx_s4 = __ldg(w + 9);
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first - PAD_TOP;
     // steps above the image add nothing
     int s = INTERIOR || h_first >= 0 ? 0 : min(-h_first, LIVE_ROWS - 1);

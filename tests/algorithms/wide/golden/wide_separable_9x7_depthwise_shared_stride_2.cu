@@ -62,8 +62,7 @@ __device__ __forceinline__ void sub_block(const float* __restrict__ x, const flo
     const int lane_right_1 = lane + 1; const bool has_right_1 = position < ROW_LANES - 1;
     const bool out_inside_0 = active && q < Q;
 
-    // step s adds the first input rows that output row p_first + s meets, and completes row p_first + s - (LIVE_ROWS -
-    // 1)
+    // step s adds the first input rows of output row p_first + s, and completes row p_first + s - (LIVE_ROWS - 1)
     const int h_first = p_first * STRIDE_H - PAD_TOP;
     // steps above the image add nothing
     int s = h_first >= 0 ? 0 : min(-h_first / STEP_ROWS, LIVE_ROWS - 1);
