@@ -149,11 +149,16 @@ def _weights(spec: KernelSpec, options: WideOptions) -> BankWeights:
     taps = taps_of(spec)
     if spec.channels > 1:
         return BankWeights.SHARED
-    if spec.k == 1 and spec.w_dtype is DType.FLOAT32 and taps > (MOST_FACTORS if spec.separable else 50):
+    if _may_be_operands(spec) and taps > (MOST_FACTORS if spec.separable else 50):
         return BankWeights.CONSTANT      # 9x9 and 11x11: 90 and 92 % of the floor, 61 and 65 with a register each
     room = REGISTER_LIMIT - accumulators(spec, options.columns) - row_registers(spec, options)
     held = taps <= min(WEIGHTS_HELD, room) and spec.r <= TALLEST_FILTER
     return BankWeights.REGISTERS if held else BankWeights.SHARED
+
+
+def _may_be_operands(spec: KernelSpec) -> bool:
+    """Whether weights can stand in constant memory."""
+    return spec.k == 1 and spec.w_dtype is DType.FLOAT32
 
 
 def _most_sums(spec: KernelSpec) -> int:
@@ -162,11 +167,12 @@ def _most_sums(spec: KernelSpec) -> int:
 
 
 def _most_columns(spec: KernelSpec) -> int:
-    """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row; few
-    where the text of a step would pass the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with
-    four)."""
+    """Columns of a lane: a widest load; more for many taps, whose weights each lane reads again for every row, unless
+    they are operands (4096^2, 13x13, H100: 140 us with four, 196 with eight); few where the text of a step would pass
+    the instruction cache (56^2, H200: 21x21 takes 320 us with two, 359 with four)."""
     taps = taps_of(spec)
-    return 2 if taps >= MOST_TAPS else 8 if taps >= MANY_TAPS else VECTOR_BYTES // spec.dtype.itemsize
+    read_again = taps >= MANY_TAPS and not _may_be_operands(spec)
+    return 2 if taps >= MOST_TAPS else 8 if read_again else VECTOR_BYTES // spec.dtype.itemsize
 
 
 def _loads(spec: KernelSpec, options: WideOptions) -> dict[str, Any]:

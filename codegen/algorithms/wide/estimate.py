@@ -13,6 +13,7 @@ from warpconv.codegen.spec import KernelSpec
 from .numbers import REGISTER_LIMIT, WideNumbers
 from .options import TapRows, WideOptions
 
+MANY_CONSTANTS = 200          # from which they come late: 15x15 on 4096^2 takes 226 us, 17x17 373 (H100, 2026-11-25)
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
                               # products
 FETCH_SLOTS = 1050            # issue slots of an H200 for an instruction of cold text: planes of 256^2 to 1024^2
@@ -55,8 +56,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     fma = numbers.taps * options.columns
     # a weight from shared memory takes a pass of it, for every lane, which is PASS_SLOTS issue slots
     shared = max(fma / 16, PASS_SLOTS * numbers.taps - fma) if options.weights is BankWeights.SHARED else 0
-    if options.weights is BankWeights.CONSTANT and numbers.taps > CACHED_CONSTANTS:
-        shared = 2 * fma
+    if options.weights is BankWeights.CONSTANT and numbers.taps > MANY_CONSTANTS:
+        shared = (2 if numbers.taps > CACHED_CONSTANTS else 0.5) * fma
     row = (numbers.own_loads + 2 * numbers.edge_loads + 2 * len(numbers.takes) + numbers.row_cells) * numbers.step_rows
     loads = 4 * (options.columns * spec.stride[1] // options.vector - 1)
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)

@@ -27,10 +27,10 @@
 //                             all groups but the youngest few
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
 //                             lanes (wc_load_matrices_2, _1 too)
-//   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, each sum to
-//                             floats (_8, _pair, wc_mma_bfloat16s_...)   nearest; a GPU truncates
-//   wc_mma_tf32s_8            the same of floats, of which the upper 19  products exact, sums cut as a GPU
-//                             bits count                               cuts them (below)
+//   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, sums cut as a GPU
+//                             floats (_8, _pair, wc_mma_bfloat16s_...)   cuts them (below); of sparse
+//   wc_mma_tf32s_8            the same of floats, of which the upper 19  ones to nearest
+//                             bits count
 //
 // NaNs come out as the one quiet NaN that cvt.rn gives: 0x7fff for both 16-bit types.
 #pragma once
@@ -183,48 +183,16 @@ __forceinline__ void wc_load_matrices_1(unsigned &a, const void *address) {
     a = wcpu_word_of_row(row, 0);
 }
 
-// Lane 4 g + t has columns 2 t, 2 t + 1 (and 8 further) of rows g and g + 8 of a, and those rows of column g of b; it makes
-// columns 2 t, 2 t + 1 of rows g and g + 8 of c. `words`: 2 for 16 columns of a, 1 for 8.
-template <class ToFloat>
-__noinline__ void wcpu_mma(float4 &c, const unsigned (&a)[4], const unsigned (&b)[2], int words, ToFloat to_float) {
-    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
-    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
-    unsigned long long rows[2][4], columns[2][4];
-    for (int t = 0; t < 4; ++t)
-        for (int i = 0; i < 2; ++i) {
-            rows[i][t] = i < words ? __shfl_sync(0xffffffffu, a[2 * i] | (unsigned long long)a[2 * i + 1] << 32, group + t) : 0;
-            columns[i][t] = __shfl_sync(0xffffffffu, b[0] | (unsigned long long)b[1] << 32, column + 4 * i + t);
-        }
-    for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 2; ++j)
-            for (int word = 0; word < words; ++word)
-                for (int t = 0; t < 4; ++t) {
-                    const unsigned of_a = (unsigned)(rows[word][t] >> 32 * i), of_b = (unsigned)(columns[j][t] >> 32 * word);
-                    *sums[i][j] += to_float((unsigned short)of_a) * to_float((unsigned short)of_b);
-                    *sums[i][j] += to_float((unsigned short)(of_a >> 16)) * to_float((unsigned short)(of_b >> 16));
-                }
-}
-__forceinline__ void wc_mma_halves_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    wcpu_mma(c, {a0, a1, a2, a3}, {b0, b1}, 2, wc_half_to_float);
-}
-__forceinline__ void wc_mma_halves_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
-    wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_half_to_float);
-}
-__forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    wcpu_mma(c, {a0, a1, a2, a3}, {b0, b1}, 2, wc_bfloat16_to_float);
-}
-__forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
-    wcpu_mma(c, {a0, a1, 0, 0}, {b0, 0}, 1, wc_bfloat16_to_float);
-}
-// How sums of TF32 round. Products of 11-digit factors are exact. The eight of an instruction and the sum before are aligned to
-// the largest of their exponents and cut, towards zero, two bits behind the float's last (25 behind the point); then they are
-// added exactly, and the sum is cut to a float: what Khattak and Mikaitis (arXiv 2512.07004) found for 16-bit elements on an
-// H100, and wgmma.cpp does. Assumed here: that TF32 is summed so, eight at a time; that subnormal factors count.
+// How sums of products round. Products of factors of 11 digits are exact. The sixteen of an instruction (eight of a short one,
+// and of TF32) and the sum before are aligned to the largest of their exponents and cut, towards zero, two bits behind the
+// float's last (25 behind the point); then they are added exactly, and the sum is cut to a float: what Khattak and Mikaitis
+// (arXiv 2512.07004) found for 16-bit elements on an H100, and wgmma.cpp does. Assumed here: that TF32 is summed so, eight at a
+// time; that subnormal factors count.
 inline double wcpu_size(double value) { return __builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, value) & 0x7ff0000000000000ull); }
-inline float wcpu_add_cut(float before, const float (&a)[8], const float (&b)[8]) {
-    double size = wcpu_size(before), products[8], plain = before;
+template <int COUNT> inline float wcpu_add_cut(float before, const float (&a)[COUNT], const float (&b)[COUNT]) {
+    double size = wcpu_size(before), products[COUNT], plain = before;
     if (size < 0x1p-600) size = 0x1p-600;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < COUNT; ++i) {
         products[i] = (double)a[i] * b[i];
         plain += products[i];
         const double both = wcpu_size(a[i]) * wcpu_size(b[i]);
@@ -233,10 +201,50 @@ inline float wcpu_add_cut(float before, const float (&a)[8], const float (&b)[8]
     if (!__builtin_isfinite(plain)) return (float)plain;
     const double scale = 0x1p25 / size;
     long long sum = (long long)(before * scale);
-    for (int i = 0; i < 8; ++i) sum += (long long)(products[i] * scale);
+    for (int i = 0; i < COUNT; ++i) sum += (long long)(products[i] * scale);
     double made = (double)sum * (size * 0x1p-25);
     if (__builtin_fabs(made) >= 0x1p128) return made < 0 ? -__builtin_inff() : __builtin_inff();
     return (float)__builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, made) & ~((1ull << 29) - 1));
+}
+// Lane 4 g + t has columns 2 t, 2 t + 1 (and 8 further) of rows g and g + 8 of a, and those rows of column g of b; it makes
+// columns 2 t, 2 t + 1 of rows g and g + 8 of c. `words`: 2 for 16 columns of a, 1 for 8.
+template <int WORDS, class ToFloat>
+__noinline__ void wcpu_mma(float4 &c, const unsigned (&a)[4], const unsigned (&b)[2], ToFloat to_float) {
+    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
+    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
+    float rows[2][8 * WORDS], columns[2][8 * WORDS];
+    for (int t = 0; t < 4; ++t)
+        for (int i = 0; i < 2; ++i) {
+            const unsigned long long of_b = __shfl_sync(0xffffffffu, b[0] | (unsigned long long)b[1] << 32, column + 4 * i + t);
+            for (int word = 0; word < WORDS; ++word) {
+                const unsigned its = (unsigned)(of_b >> 32 * word);
+                columns[i][8 * word + 2 * t] = to_float((unsigned short)its);
+                columns[i][8 * word + 2 * t + 1] = to_float((unsigned short)(its >> 16));
+            }
+        }
+    for (int t = 0; t < 4; ++t)
+        for (int word = 0; word < WORDS; ++word) {
+            const unsigned long long of_a = __shfl_sync(0xffffffffu, a[2 * word] | (unsigned long long)a[2 * word + 1] << 32, group + t);
+            for (int i = 0; i < 2; ++i) {
+                const unsigned its = (unsigned)(of_a >> 32 * i);
+                rows[i][8 * word + 2 * t] = to_float((unsigned short)its);
+                rows[i][8 * word + 2 * t + 1] = to_float((unsigned short)(its >> 16));
+            }
+        }
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) *sums[i][j] = wcpu_add_cut(*sums[i][j], rows[i], columns[j]);
+}
+__forceinline__ void wc_mma_halves_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    wcpu_mma<2>(c, {a0, a1, a2, a3}, {b0, b1}, wc_half_to_float);
+}
+__forceinline__ void wc_mma_halves_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
+    wcpu_mma<1>(c, {a0, a1, 0, 0}, {b0, 0}, wc_half_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    wcpu_mma<2>(c, {a0, a1, a2, a3}, {b0, b1}, wc_bfloat16_to_float);
+}
+__forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
+    wcpu_mma<1>(c, {a0, a1, 0, 0}, {b0, 0}, wc_bfloat16_to_float);
 }
 // Lane 4 g + t has columns t and t + 4 of rows g and g + 8 of a (a0: row g, a1: row g + 8, then both four columns further), and
 // rows t and t + 4 of column g of b.
@@ -262,13 +270,13 @@ __noinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a
 __forceinline__ void wc_mma_halves_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
                                          unsigned b0, unsigned b1) {
     float4 c = before;
-    wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_half_to_float);
+    wcpu_mma<2>(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, wc_half_to_float);
     sum = c;
 }
 __forceinline__ void wc_mma_bfloat16s_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
                                          unsigned b0, unsigned b1) {
     float4 c = before;
-    wcpu_mma(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, 2, wc_bfloat16_to_float);
+    wcpu_mma<2>(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, wc_bfloat16_to_float);
     sum = c;
 }
 // The same with a without its zeros. Columns of a and rows of b come in pairs, of which rows 0 to 7 of a use the first and rows 8

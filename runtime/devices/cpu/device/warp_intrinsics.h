@@ -36,6 +36,15 @@ __forceinline__ unsigned __ballot_sync(unsigned mask, int predicate) {
 __forceinline__ int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 __forceinline__ int __all_sync(unsigned mask, int predicate) { return __ballot_sync(mask, !predicate) == 0; }
 #define __activemask() wcpu_active_lanes(wcpu_self(), __COUNTER__)   // compilers merge equal calls of two branches
+// Of unsigned numbers alone, by exchanges: what redux.sync gives every lane of a whole warp.
+__forceinline__ unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+    for (int other = 1; other < 32; other *= 2) { const unsigned its = __shfl_xor_sync(mask, value, other); value = value > its ? value : its; }
+    return value;
+}
+__forceinline__ unsigned __reduce_min_sync(unsigned mask, unsigned value) {
+    for (int other = 1; other < 32; other *= 2) { const unsigned its = __shfl_xor_sync(mask, value, other); value = value < its ? value : its; }
+    return value;
+}
 __forceinline__ void __syncwarp(unsigned mask = 0xffffffffu) { wcpu_exchange(wcpu_self(), 0, mask, WCPU_SYNCWARP); }
 __forceinline__ void __syncthreads() { wcpu_block_barrier(wcpu_self()); }
 
