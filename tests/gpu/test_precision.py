@@ -10,6 +10,7 @@ import pytest
 
 import warpconv
 from bench.studies import precision
+from tests import checks
 from tests.algorithms.mma.test_float32 import MADE_ANEW, NOT_KEPT
 from tests.gpu import support
 from warpconv.codegen.errors import UnsupportedSpec
@@ -117,3 +118,57 @@ def test_infinities_and_nan_come_out_as_of_float32_units(form, way):
         y, exact = kernel(shape, way, FORMS[form])(x, w), reference.reference(x, w, shape).output
     assert np.array_equal(np.isnan(y), np.isnan(exact)) and np.isinf(exact).any()
     assert np.array_equal(np.isposinf(y), np.isposinf(exact)) and np.array_equal(np.isneginf(y), np.isneginf(exact))
+
+
+# ---- planes and depthwise layers
+
+def of_rows(shape: ConvShape, algorithm: str = "toeplitz_float32", way: str = "fp16x3") -> Any:
+    return support.kernel_of(plan_layer(shape, algorithm=algorithm, arch=support.arch(), precision=way), shape)
+
+
+@pytest.mark.parametrize("kind", precision.KINDS)
+@pytest.mark.parametrize("size", [(11, 11), (31, 31), (3, 40)])
+def test_large_filters_of_planes_are_no_less_exact(size, kind):
+    """And the CPU device, which cuts sums as this GPU's tensor cores do, gives the same bits."""
+    shape = ConvShape(n=3, c=2, h=40 + size[0], w=43 + size[1], k=2, groups=2, r=size[0], s=size[1])
+    x, w = precision.KINDS[kind](np.random.default_rng([size[1], *map(ord, kind)]), shape)
+    y = of_rows(shape)(x, w)
+    ours, theirs = (precision.errors_of(made, x, w, shape) for made in (y, of_rows(shape, "direct", "ieee")(x, w)))
+    if support.arch().startswith("sm_90"):
+        plan = plan_layer(shape, algorithm="toeplitz_float32", arch=support.arch(), precision="fp16x3")
+        assert np.array_equal(checks.cpu_kernel(plan)(x, w).view("u4"), y.view("u4"))
+    if kind in NOT_KEPT:
+        assert ours.worst <= (size[0] * -(-size[1] // 32) + 24) * 2**-24
+        return
+    margin = 1.25 if kind in MADE_ANEW else 1.0
+    assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "constant"])
+def test_what_is_not_finite_in_planes(mode):
+    shape = ConvShape(n=2, c=3, h=50, w=90, k=3, groups=3, r=11, s=13, padding=(5, 6), padding_mode=mode,
+                      padding_value=0.5 if mode == "constant" else 0.0)
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal(shape.input_shape).astype("f4"), rng.standard_normal(shape.weight_shape).astype("f4")
+    x[0, 0, 20, 30], x[0, 1, 3, 5], x[1, 1, 40, 80], w[2, 0, 5, 5] = np.inf, np.nan, -np.inf, np.inf
+    with np.errstate(invalid="ignore"):
+        y, exact = of_rows(shape)(x, w), reference.reference(x, w, shape).output
+    assert np.array_equal(np.isnan(y), np.isnan(exact)) and np.isinf(exact).any()
+    assert np.array_equal(np.isposinf(y), np.isposinf(exact)) and np.array_equal(np.isneginf(y), np.isneginf(exact))
+
+
+@pytest.mark.parametrize("c, side, size", [(1, 4096, 31), (1, 3001, 15), (96, 112, 21), (7, 57, 13)])
+def test_large_planes(c, side, size):
+    """Beside float32 units on the same GPU, and the same bits in each of many calls."""
+    n = 1 if c == 1 else 16
+    shape = ConvShape(n=n, c=c, h=side, w=side, k=c, groups=c, r=size, s=size, padding=size // 2)
+    rng = np.random.default_rng(size)
+    x, w = rng.standard_normal(shape.input_shape).astype("f4"), rng.standard_normal(shape.weight_shape).astype("f4")
+    ours = of_rows(shape)
+    y = ours(x, w)
+    layer = dict(padding=shape.padding, groups=c, device="cuda", precision="ieee")
+    magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
+    share = (shape.reduction + 2) * 2.0**-23 + Numerics.FP16X3.dropped
+    assert (np.abs(y - warpconv.conv2d(x, w, **layer)) <= (share + shape.reduction * 2.0**-23) * magnitude).all()
+    for _ in range(10):
+        assert np.array_equal(ours(x, w).view("u4"), y.view("u4"))

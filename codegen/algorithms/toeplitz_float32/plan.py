@@ -20,7 +20,7 @@ from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, LANES, QUARTER
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, step_registers
+from warpconv.codegen.parts.occupancy import step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -37,11 +37,11 @@ BYTES_OF_A_PRODUCT = 190      # in the text: a matrix instruction and what it ta
 REGISTERS = 80                # addresses, scales, and what the compiler has in flight
 WARPS = 12                    # of a multiprocessor: 168 registers of a thread;
 MORE_WARPS = 16               # where a block is wide, or a warp has few tiles: 128
-SHARED_FILLED = 227 * 1024    # of an H200's shared memory
 WIDE = 32                     # tiles of a block
 FEW_TILES = 2                 # of a warp
 BANDS = (16, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)    # of 16 rows, of a sub-block
-LONE_WARP = 2.8               # times as long as its slots a warp takes that has a quarter to itself
+QUARTER_WARPS = 4             # of a quarter of a multiprocessor: fewer of them take no less time,
+FEWER_SHARE = 1.1             # and three of them this much longer
 ASSUMED_BATCH = 16            # so that the batch never changes the plan
 # Issue slots: as long as an instruction has a quarter's tensor cores no other is issued (fitted to 17 layers, an H100,
 # 2026-11-25; instructions that stand alone reach 630 TFLOP/s)
@@ -82,9 +82,10 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzFloat3
     def cost(tried: tuple[int, int, int]) -> float:
         columns, tiles, each = tried
         blocks = planes * -(-needed // (tiles * columns)) * -(-bands // each)
-        busy = max(-(-blocks // spec.hardware.multiprocessors) * columns / QUARTERS, LONE_WARP)
-        band, first = _slots(spec, replace(options, tiles=tiles, warp_columns=columns), slices)
-        return busy * (each * band + first)
+        busy = max(-(-blocks // spec.hardware.multiprocessors) * columns / QUARTERS, QUARTER_WARPS)
+        turned = replace(options, tiles=tiles, warp_columns=columns)
+        band, first = _slots(spec, turned, slices)
+        return busy * (each * band + first) * (1.0 if _warps(turned) == MORE_WARPS else FEWER_SHARE)
 
     made = sorted(((columns, tiles, min(each, bands)) for columns in (8, 4, 2, 1) for tiles in range(most, 0, -1)
                    for each in BANDS if tiles * columns <= WIDE), key=cost)
@@ -93,12 +94,10 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzFloat3
     return next((tried for tried in fitting if _refusal(spec, tried, make_numbers(spec, tried)) is None), options)
 
 
-def _resident(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: ToeplitzFloat32Numbers) -> int:
-    """Blocks that a multiprocessor is to hold, by registers and by shared memory."""
+def _warps(options: ToeplitzFloat32Options) -> int:
+    """Warps that a multiprocessor is to hold."""
     more = options.tiles * options.warp_columns >= WIDE or options.tiles <= FEW_TILES
-    shared = numbers.shared_bytes + spec.hardware.shared_reserved
-    return max(1, min((MORE_WARPS if more else WARPS) // options.warp_columns,
-                      blocks_by_shared(spec.hardware, SHARED_FILLED, shared)))
+    return MORE_WARPS if more else WARPS
 
 
 def plan(spec: KernelSpec, options: ToeplitzFloat32Options) -> KernelPlan:
@@ -110,7 +109,7 @@ def plan(spec: KernelSpec, options: ToeplitzFloat32Options) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=_resident(spec, options, numbers))
+        options = replace(options, min_blocks=max(1, _warps(options) // options.warp_columns))
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
                                     f"holds {spec.hardware.resident_threads}")
