@@ -126,8 +126,9 @@ class Numerics(enum.Enum):
             return (self,)
         if self is Numerics.IEEE:
             return (Numerics.FLOAT32,)
-        if self is Numerics.FLOAT32 and products >= LEAST_PRODUCTS:
-            return Numerics.FLOAT32, Numerics.TF32X3, Numerics.FP16X3
+        exact = (Numerics.FLOAT32,)
+        if products >= LEAST_PRODUCTS:
+            exact += Numerics.TF32X3, Numerics.FP16X3
         if self is Numerics.TF32:       # what is more exact will do: of most layers there is no kernel in TF32
-            return Numerics.TF32, Numerics.FLOAT32
-        return (self,)
+            return self, *exact
+        return exact if self is Numerics.FLOAT32 else (self,)

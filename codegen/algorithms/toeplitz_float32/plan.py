@@ -49,6 +49,7 @@ MATRIX_SLOTS = 6.7
 SHORT_SLOTS = 4.5             # of a single block of columns
 TILE_SLOTS = 300              # of a tile of sums besides: barriers, stores, loads that nothing hides
 BLOCK_SLOTS = 6000            # of a warp of a sub-block
+ALONE = 1.6                   # times as long takes a warp that is a block by itself: nothing hides its splitting
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -205,7 +206,8 @@ def _slots(spec: KernelSpec, options: ToeplitzFloat32Options, slices: int) -> tu
     """Issue slots of a warp for its 16 rows of tiles, and before the first of a sub-block."""
     pairs, alone = divmod(slices, 2)
     tile = 3 * (pairs * MATRIX_SLOTS + alone * SHORT_SLOTS) + 4 * -(-slices // SHORT_CHAIN)
-    row = options.tiles * tile + 4 * (options.tiles + slices) + 2 * slices + 20
+    loads = 4 * (options.tiles + slices) * (1 if slices % 2 else 2)
+    row = options.tiles * tile + loads + 2 * slices + 20
     columns = BLOCK_COLUMNS * (options.tiles * options.warp_columns + slices - 1)
     row_loads = -(-columns // (LANES * options.vector))
     split = TILE_ROWS / options.warp_columns * row_loads * (6 + 7 * options.vector)
@@ -222,7 +224,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     across = -(-shape.q // numbers.span) * options.warp_columns
     bands, blocks = -(-shape.p // TILE_ROWS), -(-shape.p // options.sub_block_rows)
     filters = (numbers.filter_words / numbers.threads * 25 + 10 * spec.r) / options.images
-    return shape.n * spec.k * across * (bands * band + blocks * (first + filters))
+    alone = ALONE if options.warp_columns == 1 else 1.0
+    return alone * shape.n * spec.k * across * (bands * band + blocks * (first + filters))
 
 
 ALGORITHM = Algorithm(name="toeplitz_float32",

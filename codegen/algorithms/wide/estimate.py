@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpconv.codegen.algorithm import BANK_COPY
-from warpconv.codegen.hardware import LANES
+from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.weights import BankWeights
 from warpconv.codegen.plan import Cost, KernelPlan
@@ -11,7 +11,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import REGISTER_LIMIT, WideNumbers
-from .options import TapRows, WideOptions
+from .options import Span, TapRows, WideOptions
 
 MANY_CONSTANTS = 200          # from which they come late: 15x15 on 4096^2 takes 226 us, 17x17 373 (H100, 2026-11-25)
 CACHED_CONSTANTS = 400        # weights that the constant cache keeps: 31x31 on 2048^2 takes 470 us, three times its
@@ -20,6 +20,8 @@ FETCH_SLOTS = 1050            # issue slots of an H200 for an instruction of col
 CACHED_TEXT = 8000            # instructions that an instruction cache holds, about: 128 KB
 LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other warps work meanwhile (13x13, 31x31,
                               # H200)
+LONE_WARP = 1.15              # times as long as its slots a warp takes that has a quarter to itself, from 9x9 on
+FEW_TAPS = 64                 # (2048^2: 9x9 and 13x13; 7x7 takes no longer than its work; H100, 2026-11-25)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
 SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1
 ROWS_AHEAD = 1.4              # of a thread's waits for float32, its rows are loaded ahead: groups of 4 and 8
@@ -67,7 +69,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
     start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))
-    work: float = planes * across * (steps * (waits * spec.channels * (needed * (fma + shared) + row + loads) + 12)
-                                     + warps * setup + seams * (SEAM_SLOTS + options.columns))
+    step = waits * spec.channels * (needed * (fma + shared) + row + loads) + 12
+    work: float = planes * across * (steps * step + warps * setup + seams * (SEAM_SLOTS + options.columns))
     alone = lone_thread(spec, shape.reduction / (1.0 if spec.dtype.is_half else ROWS_AHEAD), 1.0)
-    return start + max(work, alone)
+    # what one warp takes to go down its sub-block, however few there are
+    down = (min(options.sub_block_rows, shape.p) + numbers.slots - 1) * step * LONE_WARP
+    down *= spec.hardware.warps_of(QUARTERS)
+    many = options.span is Span.STRIPS and numbers.taps > FEW_TAPS
+    return start + max(work, alone, down if many else 0)
