@@ -20,13 +20,14 @@ ABOUT = """\
 Each layer is computed in each way on the same data, and compared with float64. The error in norm is that of the image
 that has the largest one; the worst error is the largest |error| / sum |a * b| of any output. `ieee` is `implicit_gemm`
 with its sums in order, `tf32x3` and `tf32` are `mma`, `fp16x3` is `wgmma` in NHWC (147 products are of 3 channels,
-which it declines); on the CPU device, whose emulated tensor cores cut sums (docs/cpu-device.md). A GPU with PyTorch
-adds cuDNN with TF32 off and on.
+which it declines); of planes `ieee` is `direct`, whose sums are in order, `fp16x3` is `toeplitz_float32`; on the CPU
+device, whose emulated tensor cores cut sums (docs/cpu-device.md). A GPU with PyTorch adds cuDNN with TF32 off and on.
 """
 
 IMAGES, SIDE, FILTERS = 4, 7, 32
 # products of an output: (C, R = S)
 LAYERS = {"96": (96, 1), "147": (3, 7), "576": (64, 3), "2304": (256, 3)}
+PLANES = {"11x11": 11, "31x31": 31}     # of each of 8 channels, as depthwise layers: windows that lie in the image
 Draw = Callable[[np.random.Generator, ConvShape], "tuple[np.ndarray, np.ndarray]"]
 
 
@@ -89,6 +90,10 @@ class Errors:
 
 
 def shape_of(layer: str) -> ConvShape:
+    if layer in PLANES:
+        size, c = PLANES[layer], 8
+        side = size + 2 * SIDE
+        return ConvShape(n=IMAGES, c=c, h=side, w=side, k=c, groups=c, r=size, s=size)
     c, size = LAYERS[layer]
     return ConvShape(n=IMAGES, c=c, h=SIDE, w=SIDE, k=FILTERS, r=size, s=size, padding=size // 2)
 
@@ -117,8 +122,15 @@ WAYS: dict[str, dict[str, Any]] = {
 PEERS = {"cuDNN float32": False, "cuDNN TF32": True}
 
 
+OF_PLANES: dict[str, dict[str, Any]] = {
+    "ieee": dict(algorithm="direct", precision="ieee"),
+    "fp16x3": dict(algorithm="toeplitz_float32", precision="fp16x3")}
+
+
 def serves(way: str, layer: str) -> bool:
     """Whether a layer can be computed in a way: descriptors want channels by fours."""
+    if layer in PLANES:
+        return way in OF_PLANES or way in PEERS
     return way != "fp16x3" or LAYERS[layer][0] % 4 == 0
 
 
@@ -126,6 +138,8 @@ def computed(way: str, x: np.ndarray, w: np.ndarray, shape: ConvShape, device: s
              place: Callable[[np.ndarray], Any] = np.asarray,
              host: Callable[[Any], np.ndarray] = np.asarray) -> np.ndarray:
     """The layer in one of WAYS, of arrays in NCHW; ``place`` brings them to the device, ``host`` back."""
+    if shape.groups > 1:
+        return host(warpconv.conv2d(place(x), place(w), groups=shape.groups, device=device, **OF_PLANES[way]))
     nhwc = WAYS[way].get("layout") == "NHWC"
     x = np.ascontiguousarray(np.moveaxis(x, 1, -1)) if nhwc else x
     if way == "ieee":       # one sum for each output, in order: sums that are split are more exact
@@ -136,7 +150,7 @@ def computed(way: str, x: np.ndarray, w: np.ndarray, shape: ConvShape, device: s
 
 
 def run(context: Context) -> None:
-    layers = ("96", "576") if context.quick else tuple(LAYERS)
+    layers = ("96", "576") if context.quick else (*LAYERS, *PLANES)
     ways = (*WAYS, *PEERS) if context.device.kind == "torch" else WAYS
     cases = [case for case in product(layers, KINDS, ways) if serves(case[2], case[0])]
     context.expect(len(cases))
@@ -163,7 +177,8 @@ def _by_torch(device: Any, x: np.ndarray, w: np.ndarray, shape: ConvShape, tf32:
     torch.backends.cudnn.allow_tf32 = tf32
     try:
         top, left = shape.padding[0][0], shape.padding[1][0]
-        return _host(torch.nn.functional.conv2d(_placed(device, x), _placed(device, w), padding=(top, left)))
+        return _host(torch.nn.functional.conv2d(_placed(device, x), _placed(device, w), padding=(top, left),
+                                                groups=shape.groups))
     finally:
         torch.backends.cudnn.allow_tf32 = before
 
@@ -183,7 +198,7 @@ def tables(rows: Rows) -> list[Table]:
     done = {key: row for key, row in rows.items() if row["status"] == OK}
     ways = [way for way in (*WAYS, *PEERS) if any(row["way"] == way for row in done.values())]
     made = []
-    for layer in LAYERS:
+    for layer in (*LAYERS, *PLANES):
         lines = []
         for kind in KINDS:
             found = [done.get(f"{layer}/{kind}/{way}", {}) for way in ways]
@@ -191,7 +206,10 @@ def tables(rows: Rows) -> list[Table]:
                 lines.append((kind, *(row.get(name) for name in ("norm", "worst") for row in found)))
         if lines:
             columns = ("data", *(f"{way}, {name}" for name in ("norm", "worst") for way in ways))
-            made.append(Table(f"{layer} products", columns, tuple(lines)))
+            filled = [i for i in range(len(columns)) if any(line[i] is not None for line in lines)]
+            title = f"{layer} filters of planes" if layer in PLANES else f"{layer} products"
+            made.append(Table(title, tuple(columns[i] for i in filled),
+                              tuple(tuple(line[i] for i in filled) for line in lines)))
     return made
 
 
