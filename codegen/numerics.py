@@ -126,7 +126,7 @@ class Numerics(enum.Enum):
             return (self,)
         if self is Numerics.IEEE:
             return (Numerics.FLOAT32,)
-        exact = (Numerics.FLOAT32,)
+        exact: tuple[Numerics, ...] = (Numerics.FLOAT32,)
         if products >= LEAST_PRODUCTS:
             exact += Numerics.TF32X3, Numerics.FP16X3
         if self is Numerics.TF32:       # what is more exact will do: of most layers there is no kernel in TF32

@@ -138,7 +138,7 @@ def test_large_filters_of_planes_are_no_less_exact(size, kind):
         plan = plan_layer(shape, algorithm="toeplitz_float32", arch=support.arch(), precision="fp16x3")
         assert np.array_equal(checks.cpu_kernel(plan)(x, w).view("u4"), y.view("u4"))
     if kind in NOT_KEPT:
-        assert ours.worst <= (size[0] * -(-size[1] // 32) + 24) * 2**-24
+        assert ours.worst <= (size[0] * -(-(size[1] + 17) // 32) + 24) * 2**-24
         return
     margin = 1.25 if kind in MADE_ANEW else 1.0
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst

@@ -13,17 +13,16 @@ from warpconv.codegen.spec import KernelSpec
 TILE_ROWS = 16          # output rows of one matrix instruction
 BLOCK_COLUMNS = 8       # columns of one matrix of the image, and the output columns of one matrix instruction
 BLOCK_WORDS = BLOCK_COLUMNS // 2
-CHAIN_BLOCKS = 4        # blocks of eight columns, 32 products of an output, that the tensor cores add up at most: they
-SHORT_CHAIN = 5         # cut their sums; a whole filter row of up to 33 taps lies in five blocks
-TOGETHER = 4            # tiles whose products are made by turns
+CHAIN_BLOCKS = 4        # blocks of eight columns that the tensor cores add up at most, since they cut their sums;
+SHORT_CHAIN = 5         # but a whole filter row of up to five blocks (33 taps) is added up
+TOGETHER = 2            # tiles whose products are made by turns, small and large ones of each
 LEAD_COLUMNS = 4        # a patch begins at a multiple of so many columns of the image
 PARTS = {1: ("",), 2: (".x", ".y"), 4: (".x", ".y", ".z", ".w")}      # of what a load gives
 ROW_REGISTERS = 32      # elements that a thread has on their way to shared memory, of as many rows as there is room for
-# Binary digits:
-PIXEL_DIGITS = 27       # that a pixel may be below the largest of its row without a loss: low parts are times 2^11
-WEIGHT_DIGITS = 16      # that a weight may be,
-LEFT_DIGITS = 12        # and the largest of those that every window has, so that it doesn't matter
-MOST_ROW_DIGITS = 60    # that the scale of a filter row may be above the least one
+# Binary digits that something may be below the largest of its row, or of the filter:
+KEPT_DIGITS = 27        # a pixel or a weight, without a loss: low parts are times 2^11
+LEFT_DIGITS = 12        # the largest weight that every window has, so that no loss of others matters
+MOST_ROW_DIGITS = 30    # a filter row, to have a scale of its own: products of scales have room then
 
 
 @dataclass(frozen=True)
@@ -71,8 +70,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Factors:
-    """Which parts of a pixel and of a weight an instruction multiplies."""
+    """Which parts of a pixel and of a weight an instruction multiplies, and the sum that it is added to."""
 
+    sum: str
     pixel: str
     weight: str
 
@@ -80,15 +80,14 @@ class Factors:
 @dataclass(frozen=True)
 class Round:
     """Tiles whose products are made by turns, so that none waits for its last one; each sum begins at zero. First the
-    loads that they need. ``products``: (tile, factors, product), the small ones of every tile first."""
+    loads that they need. ``products``: (tile, factors, product)."""
 
     tiles: tuple[int, ...]
     loads: tuple[Load, ...]
     products: tuple[tuple[int, Factors, Product], ...]
 
 
-SMALL = (Factors("low", "small"), Factors("high", "low"))
-LARGE = Factors("high", "high")
+FACTORS = (Factors("small", "low", "high"), Factors("large", "high", "high"), Factors("small", "high", "low"))
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,9 @@ class ToeplitzFloat32Numbers:
     shared_bytes: int
     lone_load: bool         # whether a load has one block
     depths: tuple[int, ...]  # of its matrix instructions
-    pixel_digits: int       # binary digits that a pixel may be below the largest of its row without a loss,
-    weight_digits: int      # that a weight may be,
-    left_digits: int        # and the largest of those that every window has
-    most_row_digits: int    # that the scale of a filter row may be above the least one
+    kept_digits: int        # binary digits, as the constants above have them
+    left_digits: int
+    most_row_digits: int
     cut_windows: bool       # whether windows reach out of the image, where no pixel of it is
     skips_rows: bool        # whether filter rows are left out where they meet zeros alone
 
@@ -181,8 +179,8 @@ def _rounds(tiles: int, slices: int) -> tuple[Round, ...]:
 
 def _by_turns(tiles: tuple[int, ...],
               chains: tuple[tuple[Product, ...], ...]) -> tuple[tuple[int, Factors, Product], ...]:
-    of_tiles = [[(tile, factors, product) for product in chain for factors in SMALL]
-                + [(tile, LARGE, product) for product in chain] for tile, chain in zip(tiles, chains)]
+    of_tiles = [[(tile, factors, product) for product in chain for factors in FACTORS]
+                for tile, chain in zip(tiles, chains)]
     return tuple(made for turn in itertools.zip_longest(*of_tiles) for made in turn if made is not None)
 
 
@@ -211,7 +209,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzFloat32Options) -> ToeplitzF
         all_lanes=columns % lanes == 0, copy_words=copy_words, row_words=2 * copy_words, filter_words=filter_words,
         scales_at=scales_at, filter_at=filter_at, filter_scales_at=filter_scales_at, ranges_at=ranges_at,
         shared_bytes=ranges_at + 8 * spec.r, depths=tuple(sorted({product.depth for product in made})),
-        lone_load=any(load.blocks == 1 for turn in rounds for load in turn.loads), pixel_digits=PIXEL_DIGITS,
-        weight_digits=WEIGHT_DIGITS, left_digits=LEFT_DIGITS, most_row_digits=MOST_ROW_DIGITS,
+        lone_load=any(load.blocks == 1 for turn in rounds for load in turn.loads), kept_digits=KEPT_DIGITS,
+        left_digits=LEFT_DIGITS, most_row_digits=MOST_ROW_DIGITS,
         cut_windows=not spec.padding_mode.reads_image and spec.padding != ((0, 0), (0, 0)),
         skips_rows=spec.padding_mode is Border.ZEROS and spec.padding[0] != (0, 0))

@@ -3,8 +3,8 @@
 A row of a convolution is a product with a banded (Toeplitz) matrix: T[k][n] = w[r][k - n], as in ``toeplitz``. Each
 factor is scaled by a power of two and split into two parts of float16, of whose four products three are made
 (H. Ootomo and R. Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical
-peak performance", 2022): as exact as float32 units, docs/precision.md, and 1.5 to 3 times as quick where a filter is
-large: docs/toeplitz.md.
+peak performance", 2022): as exact as float32 units, docs/precision.md, and up to twice as quick where a filter is
+large: docs/toeplitz-float32.md.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT)
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
@@ -34,11 +35,12 @@ MOST_TILES = 8                # of a warp
 FEW_SLICES = 4                # blocks of eight columns of a filter row up to which a warp has so many, else half of it
 MOST_SLICES = 40              # whose words are held in registers
 BYTES_OF_A_PRODUCT = 190      # in the text: a matrix instruction and what it takes
-REGISTERS = 80                # addresses, scales, and what the compiler has in flight
+REGISTERS = 90                # addresses, scales, and what the compiler has in flight
 WARPS = 12                    # of a multiprocessor: 168 registers of a thread;
 MORE_WARPS = 16               # where a block is wide, or a warp has few tiles: 128
 WIDE = 32                     # tiles of a block
 FEW_TILES = 2                 # of a warp
+MOST_ROWS = 4096              # of a sub-block
 BANDS = (16, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)    # of 16 rows, of a sub-block
 QUARTER_WARPS = 4             # of a quarter of a multiprocessor: fewer of them take no less time,
 FEWER_SHARE = 1.1             # and three of them this much longer
@@ -53,7 +55,7 @@ ALONE = 1.6                   # times as long takes a warp that is a block by it
 
 
 def supports(spec: KernelSpec) -> str | None:
-    if spec.numerics is Numerics.FLOAT32:
+    if spec.dtype is DType.FLOAT32 and spec.numerics is Numerics.FLOAT32:
         return (f"products of float32 units are not served, only fp16x3 (by default for sums of at least "
                 f"{LEAST_PRODUCTS} products)")
     refusal = common_refusal(spec, borders=BORDERS, numerics=(Numerics.FP16X3,))
@@ -133,8 +135,9 @@ def _value_refusal(options: ToeplitzFloat32Options) -> str | None:
         return f"tiles = {options.tiles} (1 to {MOST_TILES}: a tile takes four accumulators of a lane)"
     if options.warp_columns < 1 or options.warp_columns * LANES > BLOCK_THREADS:
         return f"warp_columns = {options.warp_columns} (1 to {BLOCK_THREADS // LANES} warps of a block)"
-    if options.sub_block_rows < TILE_ROWS or options.sub_block_rows % TILE_ROWS:
-        return f"sub_block_rows = {options.sub_block_rows} is no multiple of a tile's {TILE_ROWS} rows"
+    if options.sub_block_rows > MOST_ROWS or options.sub_block_rows % TILE_ROWS:
+        return (f"sub_block_rows = {options.sub_block_rows} (a multiple of a tile's {TILE_ROWS} rows, at most "
+                f"{MOST_ROWS})")
     return None
 
 
@@ -147,7 +150,7 @@ def _refusal(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: Toeplit
 
 def _instructions(options: ToeplitzFloat32Options, numbers: ToeplitzFloat32Numbers) -> int:
     """Matrix instructions of a warp for one filter row."""
-    return 3 * options.tiles * -(-numbers.slices // 2)
+    return sum(len(turn.products) for turn in numbers.rounds)
 
 
 def _arguments(spec: KernelSpec, options: ToeplitzFloat32Options) -> tuple[Argument, ...]:
@@ -167,7 +170,7 @@ def _grid(spec: KernelSpec, options: ToeplitzFloat32Options,
 def _registers(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: ToeplitzFloat32Numbers) -> int:
     """Sums of all tiles, of a few while they are made, their blocks of columns, words of a filter row."""
     together = min(options.tiles, TOGETHER)
-    return (REGISTERS + 4 * options.tiles + 4 * together + 4 * (together + numbers.slices) + 6 * numbers.slices
+    return (REGISTERS + 4 * options.tiles + 8 * together + 4 * (together + numbers.slices) + 6 * numbers.slices
             + step_registers(spec, 4))
 
 
@@ -191,7 +194,7 @@ def _notes(spec: KernelSpec, numbers: ToeplitzFloat32Numbers) -> tuple[str, ...]
     used = spec.s / (BLOCK_COLUMNS * numbers.slices)
     return (f"three products of float16 for one of float32; {100 * used:.0f} % of them are the filter's, the others "
             "are with zeros",
-            "tiles with what is not finite, or with pixels of a row that are 2^27 times apart, are made anew by "
+            "tiles with what is not finite, or with pixels of a row that are about 2^27 times apart, are made anew by "
             "float32 units",
             f"{numbers.shared_bytes} bytes of shared memory a block")
 
@@ -205,7 +208,7 @@ def space(spec: KernelSpec) -> Iterable[ToeplitzFloat32Options]:
 def _slots(spec: KernelSpec, options: ToeplitzFloat32Options, slices: int) -> tuple[float, float]:
     """Issue slots of a warp for its 16 rows of tiles, and before the first of a sub-block."""
     pairs, alone = divmod(slices, 2)
-    tile = 3 * (pairs * MATRIX_SLOTS + alone * SHORT_SLOTS) + 4 * -(-slices // SHORT_CHAIN)
+    tile = 3 * (pairs * MATRIX_SLOTS + alone * SHORT_SLOTS) + 8 * -(-slices // SHORT_CHAIN)
     loads = 4 * (options.tiles + slices) * (1 if slices % 2 else 2)
     row = options.tiles * tile + loads + 2 * slices + 20
     columns = BLOCK_COLUMNS * (options.tiles * options.warp_columns + slices - 1)

@@ -350,14 +350,14 @@ def test_prepare_sees_a_separable_filter_and_says_so():
 def test_a_prepared_filter_serves_every_size():
     """Sizes that the separable kernel's vectors do not take go to the whole filter."""
     w = gaussian(9, 1.2)
-    kernel = warpconv.specialize(layer(9), device="cpu")
+    kernel = warpconv.specialize(layer(9, h=100, w=136), device="cpu")
     made = kernel.prepare(w)
     calls = []
     factored = made.factored.kernel
     backend, run = factored._backend, factored._backend.run
     backend.run = lambda *given: calls.append(1) or run(*given)
     try:
-        for width, taken in ((72, 1), (71, 1), (64, 2)):
+        for width, taken in ((136, 1), (135, 1), (128, 2)):
             x = np.random.default_rng(width).standard_normal((1, 1, 33, width)).astype(np.float32)
             within(kernel(x, made), x, w, layer(9, h=33, w=width))
             assert len(calls) == taken

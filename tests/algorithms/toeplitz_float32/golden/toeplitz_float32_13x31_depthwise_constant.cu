@@ -11,11 +11,11 @@
 //        else is a constant of the text
 // plan   3 tiles of 16 x 8 outputs a warp, 2 warps side by side; sub-blocks of 64 rows, 16 at a time; factors in two
 //        parts of float16, 1 element a load
-// cost   16 rows x 24 columns, 351 matrix instructions: 24 warp loads, 0 shuffles, 0 FMA a lane, about 166 registers
+// cost   16 rows x 24 columns, 351 matrix instructions: 24 warp loads, 0 shuffles, 0 FMA a lane, about 176 registers
 //        (direct: 4836 loads)
 // note   three products of float16 for one of float32; 78 % of them are the filter's, the others are with zeros
-// note   tiles with what is not finite, or with pixels of a row that are 2^27 times apart, are made anew by float32
-//        units
+// note   tiles with what is not finite, or with pixels of a row that are about 2^27 times apart, are made anew by
+//        float32 units
 // note   14784 bytes of shared memory a block
 //
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: input rows as they lie in shared memory
@@ -24,8 +24,9 @@
 // float32 units.
 constexpr int R = 13;                           // filter rows
 constexpr int S = 31;                           // filter columns
-constexpr int PAD_TOP = 6;                      // rows of a patch before the image's own of its first output
+constexpr int PAD_TOP = 6;                      // rows above the image that windows reach
 constexpr int PAD_LEFT = 15;                    // columns to the left of the image that windows reach
+constexpr int PAD_BOTTOM = 6;                   // rows below the image that windows reach
 constexpr int PAD_RIGHT = 15;                   // columns to the right of it
 constexpr int LEAD = 16;                        // columns of a patch before those of its first output
 constexpr int SPAN = 48;                        // output columns of a block
@@ -44,15 +45,16 @@ constexpr int ROW_LOADS = 3;                    // loads of a thread for one row
 constexpr int ROWS_AT_ONCE = 8;                 // rows that a warp has on their way
 constexpr int COPY_WORDS = 24;                  // words of a padded filter row
 constexpr int ROW_WORDS = 48;                   // words of its two copies
-constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+// words from one block of eight columns to the next, in a padded filter row
+constexpr int BLOCK_WORDS = 4;
 constexpr int FILTER_WORDS = 624;               // words of a filter's high parts; its low ones come after them
 constexpr int SCALES = 9408;                    // bytes of shared memory: where the scales of a patch's rows are,
 constexpr int FILTER = 9632;                    // both parts of the filter,
 constexpr int FILTER_SCALES = 14624;            // the scales of its rows,
 constexpr int RANGES = 14680;                   // and what is known of them
-constexpr unsigned PIXEL_DIGITS = 27u;          // that a pixel may be below the largest of its row without a loss
-constexpr unsigned WEIGHT_DIGITS = 16u;         // that a weight may be below the largest of its row without a loss,
-constexpr unsigned LEFT_DIGITS = 12u;           // and that one in every window may be, so that no loss matters
+constexpr unsigned KEPT_DIGITS = 27u;           // that a pixel or weight may be below its row's largest without a loss
+// that the largest weight of every window may be, so that no loss matters
+constexpr unsigned LEFT_DIGITS = 12u;
 constexpr int K = 16;                           // output planes of an image
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -60,7 +62,6 @@ using index_t = int;                            // element offsets: of tensors b
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
-__device__ __forceinline__ unsigned wc_fma_halves(unsigned a, unsigned b, unsigned c) { unsigned word; asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(c)); return word; }
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 // tensor cores
@@ -85,7 +86,13 @@ __device__ __forceinline__ float restoring(unsigned exponent) {
     return __uint_as_float(min(290u - exponent, 255u) << 23);
 }
 
-// The bits of the largest magnitude of some floats, NaN left out, and of the least one that is not zero, doubled, less
+// The low parts of two floats that are scaled already, times 2^11, as a word.
+__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
+    return wc_floats_to_halves((first - wc_half_low_to_float(high)) * 2048.0f,
+        (second - wc_half_high_to_float(high)) * 2048.0f);
+}
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
 // one.
 struct Range {
     float largest;
@@ -102,20 +109,20 @@ struct Range {
     }
 };
 
-// Whether the least of a range keeps its digits, so many of them below the largest.
-__device__ __forceinline__ bool is_kept(uint2 range, unsigned digits) {
-    return (range.y >> 24) + digits >= range.x >> 23;
-}
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
 
-// A lane's elements of a row of the patch, from column `column` of the image on: every 32nd element.
-__device__ __forceinline__ void load_row(float (&row)[ROW_LOADS], const float* x_plane, int h, int column, int H, int W,
-        float BORDER) {
+// A lane's elements of a row of the patch, whose first column is `first_column` of the image: every 32nd element.
+__device__ __forceinline__ void load_row(float (&row)[ROW_LOADS], const float* x_plane, int h, int first_column,
+        int lane, int H, int W, float BORDER) {
     const bool reached = (unsigned)h < (unsigned)H;
     const float* const from = x_plane + (index_t)h * W;
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
-        const int at = column + i * 32;
-        row[i] = reached && (unsigned)at < (unsigned)W ? __ldg(from + at) : BORDER;
+        const int place = (i * 32 + lane), at = first_column + place;
+        row[i] = 0.0f;
+        if (place < COLUMNS) row[i] = reached && (unsigned)at < (unsigned)W ? __ldg(from + at) : BORDER;
     }
 }
 
@@ -132,7 +139,7 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
     const uint2 of_row = range.of_warp();
     const unsigned exponent = scale_exponent(of_row.x);
     const float scale = __uint_as_float(exponent << 23);
-    if (lane == 0) scale_of_row[0] = scale_of_row[RING] = is_kept(of_row, PIXEL_DIGITS) ? restoring(exponent)
+    if (lane == 0) scale_of_row[0] = scale_of_row[RING] = is_kept(of_row) ? restoring(exponent)
         : __uint_as_float(0x7fffffffu);
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
@@ -148,13 +155,14 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
 // Some rows of the patch, from row `h` of the image and place `place` of the ring on, by all warps of the block.
 __device__ __forceinline__ void split_rows(unsigned short* patch, float* scales, const float* x_plane, int h, int place,
         int rows, int first_column, int H, int W, float BORDER) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = first_column + lane;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
     for (int row = warp; row < rows; row += WARPS * ROWS_AT_ONCE) {
         float loaded[ROWS_AT_ONCE][ROW_LOADS];
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; ++i)
-            if (row + i * WARPS < rows) load_row(loaded[i], x_plane, h + row + i * WARPS, column, H, W, BORDER);
+            if (row + i * WARPS < rows) load_row(loaded[i], x_plane, h + row + i * WARPS, first_column, lane, H, W,
+                BORDER);
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; ++i) {
             const int at = place + row + i * WARPS < RING ? place + row + i * WARPS : place + row + i * WARPS - RING;
@@ -163,13 +171,14 @@ __device__ __forceinline__ void split_rows(unsigned short* patch, float* scales,
     }
 }
 
-// What the tensor cores have added up, to a tile's sums: they cut their sums, so each chain of products begins at zero.
-// The scale is that of both factors' rows taken back.
-__device__ __forceinline__ void add_parts(float4& sum, const float4& part, float scale_top, float scale_bottom) {
-    sum.x = fmaf(part.x, scale_top, sum.x);
-    sum.y = fmaf(part.y, scale_top, sum.y);
-    sum.z = fmaf(part.z, scale_bottom, sum.z);
-    sum.w = fmaf(part.w, scale_bottom, sum.w);
+// What the tensor cores have added up, to a tile's sums: they cut their sums, so those of a filter row begin at zero.
+// The small products are those of a low part, which is times 2^11; the scale is that of both factors' rows taken back.
+__device__ __forceinline__ void add_parts(float4& sum, const float4& large, const float4& small, float scale_top,
+        float scale_bottom) {
+    sum.x = fmaf(fmaf(small.x, 4.8828125e-4f, large.x), scale_top, sum.x);
+    sum.y = fmaf(fmaf(small.y, 4.8828125e-4f, large.y), scale_top, sum.y);
+    sum.z = fmaf(fmaf(small.z, 4.8828125e-4f, large.z), scale_bottom, sum.z);
+    sum.w = fmaf(fmaf(small.w, 4.8828125e-4f, large.w), scale_bottom, sum.w);
 }
 
 // Sums with the filter's scale taken back, and the 2^36 of the rows'.
@@ -211,7 +220,7 @@ toeplitz_float32_13x31(const float* __restrict__ x, const float* __restrict__ w,
     uint2* const ranges = (uint2*)(shared + RANGES);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int pair = lane % 4, tile_row = lane / 4;           // of a tile's sums this lane has two columns, in two rows
-    // the row whose address it gives, of a block of columns or, in the upper half, of the next one
+    // the row whose address this lane gives to ldmatrix, of a block of columns or, in the upper half, of the next one
     const unsigned short* const in = patch + warp * WARP_SPAN + lane / TILE_ROWS * TILE_COLUMNS;
     const int in_row = lane % TILE_ROWS;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
@@ -236,34 +245,36 @@ toeplitz_float32_13x31(const float* __restrict__ x, const float* __restrict__ w,
             }
             const uint2 of_row = range.of_warp();
             const unsigned left = __reduce_max_sync(0xffffffffu, __float_as_uint(always));
-            const bool distant = !is_kept(of_row, WEIGHT_DIGITS) && (left >> 23) + LEFT_DIGITS < of_row.x >> 23;
+            const bool distant = !is_kept(of_row) && (left >> 23) + LEFT_DIGITS < of_row.x >> 23;
             if (lane == 0) ranges[r] = make_uint2(of_row.x, distant);
         }
         __syncthreads();
-        unsigned largest_weight = 0u, distant = 0u;
+        unsigned largest_weight = 0u, left_weight = 0u, least_row = 0xffffffffu, distant = 0u;
         for (int r = 0; r < R; ++r) {
             largest_weight = max(largest_weight, ranges[r].x);
+            if (r >= PAD_TOP && r < R - PAD_BOTTOM) left_weight = max(left_weight, ranges[r].x);
+            if (ranges[r].x != 0u) least_row = min(least_row, ranges[r].x);
             distant |= ranges[r].y;
         }
+        if ((least_row >> 23) + 30u < largest_weight >> 23
+            && (left_weight >> 23) + LEFT_DIGITS < largest_weight >> 23) distant = 1u;
         const unsigned filter_exponent = scale_exponent(largest_weight);
-        // the 2^36 of the pixels' scales, too; NaN where there is no room for that, and where a weight is not finite:
-        // all sums are made anew
-        const float filter_restoring =
-            __uint_as_float(filter_exponent < 218u && largest_weight < 0x7f800000u ? (218u - filter_exponent) << 23
-            : 0x7fffffffu);
+        // the 2^36 of the pixels' scales, too; NaN, so that all sums are made anew, where there is no room for that,
+        // and where a weight is not finite
+        const bool has_room = filter_exponent < 218u && largest_weight < 0x7f800000u;
+        const float filter_restoring = has_room ? __uint_as_float((218u - filter_exponent) << 23)
+            : largest_weight == 0u ? 0.0f : __uint_as_float(0x7fffffffu);
         // both parts of the filter's rows between zeros, once from each even and once from each odd element on; each
         // row has its own scale
         for (int i = threadIdx.x; i < FILTER_WORDS; i += THREADS) {
             const int r = i / ROW_WORDS, s = i % ROW_WORDS % COPY_WORDS * 2 + i % ROW_WORDS / COPY_WORDS - 8;
-            const unsigned exponent = min(scale_exponent(ranges[r].x), filter_exponent + 60u);
+            const unsigned exponent = min(scale_exponent(ranges[r].x), filter_exponent + 30u);
             const float scale = __uint_as_float(exponent << 23);
             const float first_weight = (unsigned)s < (unsigned)S ? __ldg(w_plane + r * S + s) * scale : 0.0f;
             const float second_weight = (unsigned)(s + 1) < (unsigned)S ? __ldg(w_plane + r * S + s + 1) * scale : 0.0f;
             const unsigned high = wc_floats_to_halves(first_weight, second_weight);
             filter[i] = high;
-            filter[i + FILTER_WORDS] =
-                wc_floats_to_halves(first_weight - wc_half_low_to_float(high),
-                second_weight - wc_half_high_to_float(high));
+            filter[i + FILTER_WORDS] = low_parts(first_weight, second_weight, high);
             if (i % ROW_WORDS == 0) filter_scales[r] = __uint_as_float((127u + filter_exponent - exponent) << 23);
         }
         for (int n = n_first; n < n_end; ++n) {
@@ -295,12 +306,6 @@ toeplitz_float32_13x31(const float* __restrict__ x, const float* __restrict__ w,
                             filter_low_b3 = words[FILTER_WORDS + 3 * BLOCK_WORDS];
                         const unsigned filter_high_b4 = words[4 * BLOCK_WORDS],
                             filter_low_b4 = words[FILTER_WORDS + 4 * BLOCK_WORDS];
-                        // 2^-11 of the high parts, for the low ones of pixels
-                        const unsigned filter_small_b0 = wc_fma_halves(filter_high_b0, 0x10001000u, 0u),
-                            filter_small_b1 = wc_fma_halves(filter_high_b1, 0x10001000u, 0u),
-                            filter_small_b2 = wc_fma_halves(filter_high_b2, 0x10001000u, 0u),
-                            filter_small_b3 = wc_fma_halves(filter_high_b3, 0x10001000u, 0u),
-                            filter_small_b4 = wc_fma_halves(filter_high_b4, 0x10001000u, 0u);
                         const float scale_top = first_scales[r] * filter_scales[r],
                             scale_bottom = first_scales[r + HALF_TILE] * filter_scales[r];
                         unsigned high_0[4], low_0[4];
@@ -318,57 +323,60 @@ toeplitz_float32_13x31(const float* __restrict__ x, const float* __restrict__ w,
                             wc_load_matrices_4(high_4[0], high_4[1], high_4[2], high_4[3], in_r + 4 * TILE_COLUMNS);
                             wc_load_matrices_4(low_4[0], low_4[1], low_4[2], low_4[3],
                                 in_r + 4 * TILE_COLUMNS + COLUMNS);
+                            float4 large_t0 = {}, small_t0 = {}, large_t1 = {}, small_t1 = {};
+                            wc_mma_halves_16(small_t0, low_0[0], low_0[1], low_0[2], low_0[3], filter_high_b0,
+                                filter_high_b1);
+                            wc_mma_halves_8(small_t1, low_0[2], low_0[3], filter_high_b0);
+                            wc_mma_halves_16(large_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_high_b0,
+                                filter_high_b1);
+                            wc_mma_halves_8(large_t1, high_0[2], high_0[3], filter_high_b0);
+                            wc_mma_halves_16(small_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_low_b0,
+                                filter_low_b1);
+                            wc_mma_halves_8(small_t1, high_0[2], high_0[3], filter_low_b0);
+                            wc_mma_halves_16(small_t0, low_2[0], low_2[1], low_2[2], low_2[3], filter_high_b2,
+                                filter_high_b3);
+                            wc_mma_halves_16(small_t1, low_2[0], low_2[1], low_2[2], low_2[3], filter_high_b1,
+                                filter_high_b2);
+                            wc_mma_halves_16(large_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b2,
+                                filter_high_b3);
+                            wc_mma_halves_16(large_t1, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b1,
+                                filter_high_b2);
+                            wc_mma_halves_16(small_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b2,
+                                filter_low_b3);
+                            wc_mma_halves_16(small_t1, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b1,
+                                filter_low_b2);
+                            wc_mma_halves_8(small_t0, low_4[0], low_4[1], filter_high_b4);
+                            wc_mma_halves_16(small_t1, low_4[0], low_4[1], low_4[2], low_4[3], filter_high_b3,
+                                filter_high_b4);
+                            wc_mma_halves_8(large_t0, high_4[0], high_4[1], filter_high_b4);
+                            wc_mma_halves_16(large_t1, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b3,
+                                filter_high_b4);
+                            wc_mma_halves_8(small_t0, high_4[0], high_4[1], filter_low_b4);
+                            wc_mma_halves_16(small_t1, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b3,
+                                filter_low_b4);
+                            add_parts(sum_t0, large_t0, small_t0, scale_top, scale_bottom);
+                            add_parts(sum_t1, large_t1, small_t1, scale_top, scale_bottom);
+                        }
+                        {
                             wc_load_matrices_2(high_6[0], high_6[1], in_r + 6 * TILE_COLUMNS);
                             wc_load_matrices_2(low_6[0], low_6[1], in_r + 6 * TILE_COLUMNS + COLUMNS);
-                            float4 part_t0 = {}, part_t1 = {}, part_t2 = {};
-                            wc_mma_halves_16(part_t0, low_0[0], low_0[1], low_0[2], low_0[3], filter_small_b0,
-                                filter_small_b1);
-                            wc_mma_halves_8(part_t1, low_0[2], low_0[3], filter_small_b0);
-                            wc_mma_halves_16(part_t2, low_2[0], low_2[1], low_2[2], low_2[3], filter_small_b0,
-                                filter_small_b1);
-                            wc_mma_halves_16(part_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_low_b0,
-                                filter_low_b1);
-                            wc_mma_halves_8(part_t1, high_0[2], high_0[3], filter_low_b0);
-                            wc_mma_halves_16(part_t2, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b0,
-                                filter_low_b1);
-                            wc_mma_halves_16(part_t0, low_2[0], low_2[1], low_2[2], low_2[3], filter_small_b2,
-                                filter_small_b3);
-                            wc_mma_halves_16(part_t1, low_2[0], low_2[1], low_2[2], low_2[3], filter_small_b1,
-                                filter_small_b2);
-                            wc_mma_halves_16(part_t2, low_4[0], low_4[1], low_4[2], low_4[3], filter_small_b2,
-                                filter_small_b3);
-                            wc_mma_halves_16(part_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b2,
-                                filter_low_b3);
-                            wc_mma_halves_16(part_t1, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b1,
-                                filter_low_b2);
-                            wc_mma_halves_16(part_t2, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b2,
-                                filter_low_b3);
-                            wc_mma_halves_8(part_t0, low_4[0], low_4[1], filter_small_b4);
-                            wc_mma_halves_16(part_t1, low_4[0], low_4[1], low_4[2], low_4[3], filter_small_b3,
-                                filter_small_b4);
-                            wc_mma_halves_8(part_t2, low_6[0], low_6[1], filter_small_b4);
-                            wc_mma_halves_8(part_t0, high_4[0], high_4[1], filter_low_b4);
-                            wc_mma_halves_16(part_t1, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b3,
-                                filter_low_b4);
-                            wc_mma_halves_8(part_t2, high_6[0], high_6[1], filter_low_b4);
-                            wc_mma_halves_16(part_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_high_b0,
+                            float4 large_t2 = {}, small_t2 = {};
+                            wc_mma_halves_16(small_t2, low_2[0], low_2[1], low_2[2], low_2[3], filter_high_b0,
                                 filter_high_b1);
-                            wc_mma_halves_8(part_t1, high_0[2], high_0[3], filter_high_b0);
-                            wc_mma_halves_16(part_t2, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b0,
+                            wc_mma_halves_16(large_t2, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b0,
                                 filter_high_b1);
-                            wc_mma_halves_16(part_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b2,
+                            wc_mma_halves_16(small_t2, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b0,
+                                filter_low_b1);
+                            wc_mma_halves_16(small_t2, low_4[0], low_4[1], low_4[2], low_4[3], filter_high_b2,
                                 filter_high_b3);
-                            wc_mma_halves_16(part_t1, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b1,
-                                filter_high_b2);
-                            wc_mma_halves_16(part_t2, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b2,
+                            wc_mma_halves_16(large_t2, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b2,
                                 filter_high_b3);
-                            wc_mma_halves_8(part_t0, high_4[0], high_4[1], filter_high_b4);
-                            wc_mma_halves_16(part_t1, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b3,
-                                filter_high_b4);
-                            wc_mma_halves_8(part_t2, high_6[0], high_6[1], filter_high_b4);
-                            add_parts(sum_t0, part_t0, scale_top, scale_bottom);
-                            add_parts(sum_t1, part_t1, scale_top, scale_bottom);
-                            add_parts(sum_t2, part_t2, scale_top, scale_bottom);
+                            wc_mma_halves_16(small_t2, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b2,
+                                filter_low_b3);
+                            wc_mma_halves_8(small_t2, low_6[0], low_6[1], filter_high_b4);
+                            wc_mma_halves_8(large_t2, high_6[0], high_6[1], filter_high_b4);
+                            wc_mma_halves_8(small_t2, high_6[0], high_6[1], filter_low_b4);
+                            add_parts(sum_t2, large_t2, small_t2, scale_top, scale_bottom);
                         }
                     }
                     const int p = p_tile + tile_row;

@@ -9,11 +9,11 @@
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2); all else is a constant of the text
 // plan   1 tiles of 16 x 8 outputs a warp, 2 warps side by side; sub-blocks of 64 rows, 16 at a time; factors in two
 //        parts of float16, 2 elements a load
-// cost   16 rows x 8 columns, 45 matrix instructions: 8 warp loads, 0 shuffles, 0 FMA a lane, about 152 registers
+// cost   16 rows x 8 columns, 45 matrix instructions: 8 warp loads, 0 shuffles, 0 FMA a lane, about 166 registers
 //        (direct: 800 loads)
 // note   three products of float16 for one of float32; 83 % of them are the filter's, the others are with zeros
-// note   tiles with what is not finite, or with pixels of a row that are 2^27 times apart, are made anew by float32
-//        units
+// note   tiles with what is not finite, or with pixels of a row that are about 2^27 times apart, are made anew by
+//        float32 units
 // note   7264 bytes of shared memory a block
 //
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: input rows as they lie in shared memory
@@ -22,7 +22,7 @@
 // float32 units.
 constexpr int R = 5;                            // filter rows
 constexpr int S = 40;                           // filter columns
-constexpr int PAD_TOP = 2;                      // rows of a patch before the image's own of its first output
+constexpr int PAD_TOP = 2;                      // rows above the image that windows reach
 constexpr int PAD_LEFT = 20;                    // columns to the left of the image that windows reach
 constexpr int PAD_BOTTOM = 2;                   // rows below the image that windows reach
 constexpr int PAD_RIGHT = 20;                   // columns to the right of it
@@ -43,13 +43,14 @@ constexpr int ROW_LOADS = 1;                    // loads of a thread for one row
 constexpr int ROWS_AT_ONCE = 8;                 // rows that a warp has on their way
 constexpr int COPY_WORDS = 28;                  // words of a padded filter row
 constexpr int ROW_WORDS = 56;                   // words of its two copies
-constexpr int BLOCK_WORDS = 4;                  // words of a lane's block of eight input columns, from one to the next
+// words from one block of eight columns to the next, in a padded filter row
+constexpr int BLOCK_WORDS = 4;
 constexpr int FILTER_WORDS = 280;               // words of a filter's high parts; its low ones come after them
 constexpr int SCALES = 4800;                    // bytes of shared memory: where the scales of a patch's rows are,
 constexpr int FILTER = 4960;                    // both parts of the filter,
 constexpr int FILTER_SCALES = 7200;             // the scales of its rows,
 constexpr int RANGES = 7224;                    // and what is known of them
-constexpr unsigned PIXEL_DIGITS = 27u;          // that a pixel may be below the largest of its row without a loss
+constexpr unsigned KEPT_DIGITS = 27u;           // that a pixel or weight may be below its row's largest without a loss
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
@@ -65,7 +66,6 @@ __device__ __forceinline__ int at_border(int i, int size) {
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
-__device__ __forceinline__ unsigned wc_fma_halves(unsigned a, unsigned b, unsigned c) { unsigned word; asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(word) : "r"(a), "r"(b), "r"(c)); return word; }
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
@@ -80,7 +80,13 @@ __device__ __forceinline__ float restoring(unsigned exponent) {
     return __uint_as_float(min(290u - exponent, 255u) << 23);
 }
 
-// The bits of the largest magnitude of some floats, NaN left out, and of the least one that is not zero, doubled, less
+// The low parts of two floats that are scaled already, times 2^11, as a word.
+__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
+    return wc_floats_to_halves((first - wc_half_low_to_float(high)) * 2048.0f,
+        (second - wc_half_high_to_float(high)) * 2048.0f);
+}
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
 // one.
 struct Range {
     float largest;
@@ -97,37 +103,32 @@ struct Range {
     }
 };
 
-// Whether the least of a range keeps its digits, so many of them below the largest.
-__device__ __forceinline__ bool is_kept(uint2 range, unsigned digits) {
-    return (range.y >> 24) + digits >= range.x >> 23;
-}
-
-// The low parts of two floats that are scaled already, times 2^11, as a word.
-__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
-    return wc_floats_to_halves((first - wc_half_low_to_float(high)) * 2048.0f,
-        (second - wc_half_high_to_float(high)) * 2048.0f);
-}
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
 
 // The pixel that the border has beside a row of the image; 0 where no window reaches.
 __device__ __forceinline__ float outside(const float* from, int column, int W) {
     return column >= -PAD_LEFT && column < W + PAD_RIGHT ? __ldg(from + at_border(column, W)) : 0.0f;
 }
 
-// A lane's elements of a row of the patch, from column `column` of the image on: every 32nd pair.
-__device__ __forceinline__ void load_row(float2 (&row)[ROW_LOADS], const float* x_plane, int h, int column, int H,
-        int W) {
+// A lane's elements of a row of the patch, whose first column is `first_column` of the image: every 32nd pair.
+__device__ __forceinline__ void load_row(float2 (&row)[ROW_LOADS], const float* x_plane, int h, int first_column,
+        int lane, int H, int W) {
     const bool reached = h < H + PAD_BOTTOM;                  // by windows
     const float* const from = x_plane + (index_t)(reached ? at_border(h, H) : 0) * W;
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
-        const int at = column + i * 64;
-        if ((unsigned)at < (unsigned)W) {
-            row[i] = __ldg((const float2*)(from + at));
-        } else {
-            row[i].x = outside(from, at, W);
-            row[i].y = outside(from, at + 1, W);
+        const int place = (i * 32 + lane) * 2, at = first_column + place;
+        row[i] = make_float2(0.0f, 0.0f);
+        if (reached && place < COLUMNS) {
+            if ((unsigned)at < (unsigned)W) {
+                row[i] = __ldg((const float2*)(from + at));
+            } else {
+                row[i].x = outside(from, at, W);
+                row[i].y = outside(from, at + 1, W);
+            }
         }
-        if (!reached) row[i] = make_float2(0.0f, 0.0f);
     }
 }
 
@@ -145,7 +146,7 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
     const uint2 of_row = range.of_warp();
     const unsigned exponent = scale_exponent(of_row.x);
     const float scale = __uint_as_float(exponent << 23);
-    if (lane == 0) scale_of_row[0] = scale_of_row[RING] = is_kept(of_row, PIXEL_DIGITS) ? restoring(exponent)
+    if (lane == 0) scale_of_row[0] = scale_of_row[RING] = is_kept(of_row) ? restoring(exponent)
         : __uint_as_float(0x7fffffffu);
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
@@ -161,13 +162,13 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
 // Some rows of the patch, from row `h` of the image and place `place` of the ring on, by all warps of the block.
 __device__ __forceinline__ void split_rows(unsigned short* patch, float* scales, const float* x_plane, int h, int place,
         int rows, int first_column, int H, int W) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = first_column + lane * 2;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
     for (int row = warp; row < rows; row += WARPS * ROWS_AT_ONCE) {
         float2 loaded[ROWS_AT_ONCE][ROW_LOADS];
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; ++i)
-            if (row + i * WARPS < rows) load_row(loaded[i], x_plane, h + row + i * WARPS, column, H, W);
+            if (row + i * WARPS < rows) load_row(loaded[i], x_plane, h + row + i * WARPS, first_column, lane, H, W);
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; ++i) {
             const int at = place + row + i * WARPS < RING ? place + row + i * WARPS : place + row + i * WARPS - RING;
@@ -176,13 +177,14 @@ __device__ __forceinline__ void split_rows(unsigned short* patch, float* scales,
     }
 }
 
-// What the tensor cores have added up, to a tile's sums: they cut their sums, so each chain of products begins at zero.
-// The scale is that of both factors' rows taken back.
-__device__ __forceinline__ void add_parts(float4& sum, const float4& part, float scale_top, float scale_bottom) {
-    sum.x = fmaf(part.x, scale_top, sum.x);
-    sum.y = fmaf(part.y, scale_top, sum.y);
-    sum.z = fmaf(part.z, scale_bottom, sum.z);
-    sum.w = fmaf(part.w, scale_bottom, sum.w);
+// What the tensor cores have added up, to a tile's sums: they cut their sums, so those of a filter row begin at zero.
+// The small products are those of a low part, which is times 2^11; the scale is that of both factors' rows taken back.
+__device__ __forceinline__ void add_parts(float4& sum, const float4& large, const float4& small, float scale_top,
+        float scale_bottom) {
+    sum.x = fmaf(fmaf(small.x, 4.8828125e-4f, large.x), scale_top, sum.x);
+    sum.y = fmaf(fmaf(small.y, 4.8828125e-4f, large.y), scale_top, sum.y);
+    sum.z = fmaf(fmaf(small.z, 4.8828125e-4f, large.z), scale_bottom, sum.z);
+    sum.w = fmaf(fmaf(small.w, 4.8828125e-4f, large.w), scale_bottom, sum.w);
 }
 
 // Sums with the filter's scale taken back, and the 2^36 of the rows'.
@@ -223,7 +225,7 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
     unsigned* const ranges = (unsigned*)(shared + RANGES);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int pair = lane % 4, tile_row = lane / 4;           // of a tile's sums this lane has two columns, in two rows
-    // the row whose address it gives, of a block of columns or, in the upper half, of the next one
+    // the row whose address this lane gives to ldmatrix, of a block of columns or, in the upper half, of the next one
     const unsigned short* const in = patch + warp * WARP_SPAN + lane / TILE_ROWS * TILE_COLUMNS;
     const int in_row = lane % TILE_ROWS;
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
@@ -252,24 +254,22 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
             largest_weight = max(largest_weight, ranges[r]);
         }
         const unsigned filter_exponent = scale_exponent(largest_weight);
-        // the 2^36 of the pixels' scales, too; NaN where there is no room for that, and where a weight is not finite:
-        // all sums are made anew
-        const float filter_restoring =
-            __uint_as_float(filter_exponent < 218u && largest_weight < 0x7f800000u ? (218u - filter_exponent) << 23
-            : 0x7fffffffu);
+        // the 2^36 of the pixels' scales, too; NaN, so that all sums are made anew, where there is no room for that,
+        // and where a weight is not finite
+        const bool has_room = filter_exponent < 218u && largest_weight < 0x7f800000u;
+        const float filter_restoring = has_room ? __uint_as_float((218u - filter_exponent) << 23)
+            : largest_weight == 0u ? 0.0f : __uint_as_float(0x7fffffffu);
         // both parts of the filter's rows between zeros, once from each even and once from each odd element on; each
         // row has its own scale
         for (int i = threadIdx.x; i < FILTER_WORDS; i += THREADS) {
             const int r = i / ROW_WORDS, s = i % ROW_WORDS % COPY_WORDS * 2 + i % ROW_WORDS / COPY_WORDS - 7;
-            const unsigned exponent = min(scale_exponent(ranges[r]), filter_exponent + 60u);
+            const unsigned exponent = min(scale_exponent(ranges[r]), filter_exponent + 30u);
             const float scale = __uint_as_float(exponent << 23);
             const float first_weight = (unsigned)s < (unsigned)S ? __ldg(w_plane + r * S + s) * scale : 0.0f;
             const float second_weight = (unsigned)(s + 1) < (unsigned)S ? __ldg(w_plane + r * S + s + 1) * scale : 0.0f;
             const unsigned high = wc_floats_to_halves(first_weight, second_weight);
             filter[i] = high;
-            filter[i + FILTER_WORDS] =
-                wc_floats_to_halves(first_weight - wc_half_low_to_float(high),
-                second_weight - wc_half_high_to_float(high));
+            filter[i + FILTER_WORDS] = low_parts(first_weight, second_weight, high);
             if (i % ROW_WORDS == 0) filter_scales[r] = __uint_as_float((127u + filter_exponent - exponent) << 23);
         }
         for (int n = n_first; n < n_end; ++n) {
@@ -303,13 +303,6 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                             filter_low_b4 = words[FILTER_WORDS + 4 * BLOCK_WORDS],
                             filter_high_b5 = words[5 * BLOCK_WORDS],
                             filter_low_b5 = words[FILTER_WORDS + 5 * BLOCK_WORDS];
-                        // 2^-11 of the high parts, for the low ones of pixels
-                        const unsigned filter_small_b0 = wc_fma_halves(filter_high_b0, 0x10001000u, 0u),
-                            filter_small_b1 = wc_fma_halves(filter_high_b1, 0x10001000u, 0u),
-                            filter_small_b2 = wc_fma_halves(filter_high_b2, 0x10001000u, 0u),
-                            filter_small_b3 = wc_fma_halves(filter_high_b3, 0x10001000u, 0u),
-                            filter_small_b4 = wc_fma_halves(filter_high_b4, 0x10001000u, 0u),
-                            filter_small_b5 = wc_fma_halves(filter_high_b5, 0x10001000u, 0u);
                         const float scale_top = first_scales[r] * filter_scales[r],
                             scale_bottom = first_scales[r + HALF_TILE] * filter_scales[r];
                         unsigned high_0[4], low_0[4];
@@ -323,33 +316,33 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                             wc_load_matrices_4(high_2[0], high_2[1], high_2[2], high_2[3], in_r + 2 * TILE_COLUMNS);
                             wc_load_matrices_4(low_2[0], low_2[1], low_2[2], low_2[3],
                                 in_r + 2 * TILE_COLUMNS + COLUMNS);
-                            float4 part_t0 = {};
-                            wc_mma_halves_16(part_t0, low_0[0], low_0[1], low_0[2], low_0[3], filter_small_b0,
-                                filter_small_b1);
-                            wc_mma_halves_16(part_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_low_b0,
-                                filter_low_b1);
-                            wc_mma_halves_16(part_t0, low_2[0], low_2[1], low_2[2], low_2[3], filter_small_b2,
-                                filter_small_b3);
-                            wc_mma_halves_16(part_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b2,
-                                filter_low_b3);
-                            wc_mma_halves_16(part_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_high_b0,
+                            float4 large_t0 = {}, small_t0 = {};
+                            wc_mma_halves_16(small_t0, low_0[0], low_0[1], low_0[2], low_0[3], filter_high_b0,
                                 filter_high_b1);
-                            wc_mma_halves_16(part_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b2,
+                            wc_mma_halves_16(large_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_high_b0,
+                                filter_high_b1);
+                            wc_mma_halves_16(small_t0, high_0[0], high_0[1], high_0[2], high_0[3], filter_low_b0,
+                                filter_low_b1);
+                            wc_mma_halves_16(small_t0, low_2[0], low_2[1], low_2[2], low_2[3], filter_high_b2,
                                 filter_high_b3);
-                            add_parts(sum_t0, part_t0, scale_top, scale_bottom);
+                            wc_mma_halves_16(large_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_high_b2,
+                                filter_high_b3);
+                            wc_mma_halves_16(small_t0, high_2[0], high_2[1], high_2[2], high_2[3], filter_low_b2,
+                                filter_low_b3);
+                            add_parts(sum_t0, large_t0, small_t0, scale_top, scale_bottom);
                         }
                         {
                             wc_load_matrices_4(high_4[0], high_4[1], high_4[2], high_4[3], in_r + 4 * TILE_COLUMNS);
                             wc_load_matrices_4(low_4[0], low_4[1], low_4[2], low_4[3],
                                 in_r + 4 * TILE_COLUMNS + COLUMNS);
-                            float4 part_t0 = {};
-                            wc_mma_halves_16(part_t0, low_4[0], low_4[1], low_4[2], low_4[3], filter_small_b4,
-                                filter_small_b5);
-                            wc_mma_halves_16(part_t0, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b4,
-                                filter_low_b5);
-                            wc_mma_halves_16(part_t0, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b4,
+                            float4 large_t0 = {}, small_t0 = {};
+                            wc_mma_halves_16(small_t0, low_4[0], low_4[1], low_4[2], low_4[3], filter_high_b4,
                                 filter_high_b5);
-                            add_parts(sum_t0, part_t0, scale_top, scale_bottom);
+                            wc_mma_halves_16(large_t0, high_4[0], high_4[1], high_4[2], high_4[3], filter_high_b4,
+                                filter_high_b5);
+                            wc_mma_halves_16(small_t0, high_4[0], high_4[1], high_4[2], high_4[3], filter_low_b4,
+                                filter_low_b5);
+                            add_parts(sum_t0, large_t0, small_t0, scale_top, scale_bottom);
                         }
                     }
                     const int p = p_tile + tile_row;
