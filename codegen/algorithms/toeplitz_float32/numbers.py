@@ -114,12 +114,14 @@ class ToeplitzFloat32Numbers:
     row_words: int          # of both
     filter_words: int       # of a filter's high parts; as many have its low ones
     scales_at: int          # where things lie in shared memory, in bytes: scales of a patch's rows,
+    limits_at: int          # limits of their sums,
     filter_at: int          # parts of the filter,
     filter_scales_at: int   # scales of its rows,
     ranges_at: int          # and their largest and least magnitudes
     shared_bytes: int
     lone_load: bool         # whether a load has one block
     depths: tuple[int, ...]  # of its matrix instructions
+    lost: str               # of a row's largest pixel: what lost digits may come to over its taps, times 2^23
     kept_digits: int        # binary digits, as the constants above have them
     left_digits: int
     most_row_digits: int
@@ -198,7 +200,8 @@ def make_numbers(spec: KernelSpec, options: ToeplitzFloat32Options) -> ToeplitzF
     copy_words = BLOCK_WORDS * slices + BLOCK_WORDS
     filter_words = 2 * copy_words * spec.r
     scales_at = 2 * ring * pitch
-    filter_at = scales_at + 2 * 4 * ring
+    limits_at = scales_at + 2 * 4 * ring
+    filter_at = limits_at + 2 * 4 * ring
     filter_scales_at = filter_at + 2 * 4 * filter_words
     ranges_at = -(-(filter_scales_at + 4 * spec.r) // 8) * 8
     made = [product for turn in rounds for _, _, product in turn.products]
@@ -207,9 +210,12 @@ def make_numbers(spec: KernelSpec, options: ToeplitzFloat32Options) -> ToeplitzF
         first_weight=BLOCK_COLUMNS - 1 + _offset(spec), slices=slices, rounds=rounds, columns=columns, pitch=pitch,
         ring=ring, row_loads=row_loads, load_step=lanes, loaded=PARTS[options.vector], rows_at_once=at_once,
         all_lanes=columns % lanes == 0, copy_words=copy_words, row_words=2 * copy_words, filter_words=filter_words,
-        scales_at=scales_at, filter_at=filter_at, filter_scales_at=filter_scales_at, ranges_at=ranges_at,
-        shared_bytes=ranges_at + 8 * spec.r, depths=tuple(sorted({product.depth for product in made})),
-        lone_load=any(load.blocks == 1 for turn in rounds for load in turn.loads), kept_digits=KEPT_DIGITS,
+        scales_at=scales_at, limits_at=limits_at, filter_at=filter_at, filter_scales_at=filter_scales_at,
+        ranges_at=ranges_at, shared_bytes=ranges_at + 8 * spec.r,
+        depths=tuple(sorted({product.depth for product in made})),
+        lone_load=any(load.blocks == 1 for turn in rounds for load in turn.loads),
+        lost=f"{spec.s * 2.0**-KEPT_DIGITS}f",
+        kept_digits=KEPT_DIGITS,
         left_digits=LEFT_DIGITS, most_row_digits=MOST_ROW_DIGITS,
         cut_windows=not spec.padding_mode.reads_image and spec.padding != ((0, 0), (0, 0)),
         skips_rows=spec.padding_mode is Border.ZEROS and spec.padding[0] != (0, 0))

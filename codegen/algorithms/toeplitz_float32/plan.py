@@ -194,8 +194,8 @@ def _notes(spec: KernelSpec, numbers: ToeplitzFloat32Numbers) -> tuple[str, ...]
     used = spec.s / (BLOCK_COLUMNS * numbers.slices)
     return (f"three products of float16 for one of float32; {100 * used:.0f} % of them are the filter's, the others "
             "are with zeros",
-            "tiles with what is not finite, or with pixels of a row that are about 2^27 times apart, are made anew by "
-            "float32 units",
+            "tiles with what is not finite, or with sums about 2^27 below what the largest pixels of their rows would "
+            "give, are made anew by float32 units",
             f"{numbers.shared_bytes} bytes of shared memory a block")
 
 

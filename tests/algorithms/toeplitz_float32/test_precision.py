@@ -164,6 +164,24 @@ def test_pixels_that_a_row_would_lose_are_left_to_float32_units(digits, anew):
     assert same is anew
 
 
+@pytest.mark.parametrize("width", [40, 61])
+def test_fields_that_fall_off_by_many_orders_of_magnitude(width):
+    """A bump of 1e-40 at its rim: windows that are bright enough for what their rows lose stay as they are."""
+    shape = ConvShape(n=1, c=1, h=50, w=width, k=1, r=11, s=13, padding=(5, 6))
+    away = np.hypot(*np.meshgrid(np.arange(width) - 9.0, np.arange(50) - 30.0))
+    x = np.exp(-away**2 / 20).astype("f4")[None, None]
+    w = np.random.default_rng(2).standard_normal(shape.weight_shape).astype("f4")
+    y, exact, units = computed(shape, x, w), reference.reference(x, w, shape), of_units(shape, x, w)
+    assert (np.abs(y - exact.output) <= (11 + 24) * U * magnitude(x, w, shape) + 8 * 2.0**-149).all()
+    assert 0.05 < np.mean(y[y != 0] == units[y != 0]) < 0.95
+
+
+def test_dark_pixels_among_bright_ones_are_no_reason_to_make_sums_anew():
+    shape = shape_of("11x11", padding=0)
+    x, w = drawn("pixels times 2^-30 to 1", shape)
+    assert np.mean(computed(shape, x, w) == of_units(shape, x, w)) < 0.5
+
+
 @pytest.mark.parametrize("mode", ["zeros", "replicate"])
 def test_weights_that_the_edge_leaves_alone(mode):
     """A filter that falls off to one side by 2^40: windows at the edge may have its least weights alone. Those of a

@@ -12,9 +12,9 @@
 // cost   16 rows x 8 columns, 45 matrix instructions: 8 warp loads, 0 shuffles, 0 FMA a lane, about 166 registers
 //        (direct: 800 loads)
 // note   three products of float16 for one of float32; 83 % of them are the filter's, the others are with zeros
-// note   tiles with what is not finite, or with pixels of a row that are about 2^27 times apart, are made anew by
-//        float32 units
-// note   7264 bytes of shared memory a block
+// note   tiles with what is not finite, or with sums about 2^27 below what the largest pixels of their rows would give,
+//        are made anew by float32 units
+// note   7424 bytes of shared memory a block
 //
 // A warp makes tiles of 16 output rows by 8 columns with matrix instructions: input rows as they lie in shared memory
 // times a banded matrix of a filter row, T[k][n] = w[r][k - n], in blocks of eight input columns. Both factors are
@@ -47,10 +47,13 @@ constexpr int ROW_WORDS = 56;                   // words of its two copies
 constexpr int BLOCK_WORDS = 4;
 constexpr int FILTER_WORDS = 280;               // words of a filter's high parts; its low ones come after them
 constexpr int SCALES = 4800;                    // bytes of shared memory: where the scales of a patch's rows are,
-constexpr int FILTER = 4960;                    // both parts of the filter,
-constexpr int FILTER_SCALES = 7200;             // the scales of its rows,
-constexpr int RANGES = 7224;                    // and what is known of them
+constexpr int LIMITS = 4960;                    // what sums must not lie below where pixels of these lose digits,
+constexpr int FILTER = 5120;                    // both parts of the filter,
+constexpr int FILTER_SCALES = 7360;             // the scales of its rows,
+constexpr int RANGES = 7384;                    // and what is known of them
 constexpr unsigned KEPT_DIGITS = 27u;           // that a pixel or weight may be below its row's largest without a loss
+// of a row's largest: what lost digits may add up to over its taps, times 2^23
+constexpr float LOST = 2.980232238769531e-07f;
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
@@ -132,11 +135,11 @@ __device__ __forceinline__ void load_row(float2 (&row)[ROW_LOADS], const float* 
     }
 }
 
-// Splits a row, and leaves its parts in the patch and what takes its scale back beside it: NaN where some element lies
-// so far below the largest that its low part would be lost. Sums of such rows are made anew, as are those of what is
-// not finite.
-__device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_row, const float2 (&row)[ROW_LOADS],
-        int lane) {
+// Splits a row, and leaves its parts in the patch and what takes its scale back beside it; so, too, where some pixel
+// lies so far below the largest that digits are lost, below what a sum must not lie for them to matter, for each unit
+// of weight.
+__device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_row, float* limit_of_row,
+        const float2 (&row)[ROW_LOADS], int lane) {
     Range range = {0.0f, 0xffffffffu};
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
@@ -146,8 +149,10 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
     const uint2 of_row = range.of_warp();
     const unsigned exponent = scale_exponent(of_row.x);
     const float scale = __uint_as_float(exponent << 23);
-    if (lane == 0) scale_of_row[0] = scale_of_row[RING] = is_kept(of_row) ? restoring(exponent)
-        : __uint_as_float(0x7fffffffu);
+    if (lane == 0) {
+        scale_of_row[0] = scale_of_row[RING] = restoring(exponent);
+        limit_of_row[0] = limit_of_row[RING] = is_kept(of_row) ? 0.0f : __uint_as_float(of_row.x) * LOST;
+    }
 #pragma unroll
     for (int i = 0; i < ROW_LOADS; ++i) {
         const int at = (i * 32 + lane) * 2;
@@ -160,8 +165,8 @@ __device__ __forceinline__ void split_row(unsigned short* to, float* scale_of_ro
 }
 
 // Some rows of the patch, from row `h` of the image and place `place` of the ring on, by all warps of the block.
-__device__ __forceinline__ void split_rows(unsigned short* patch, float* scales, const float* x_plane, int h, int place,
-        int rows, int first_column, int H, int W) {
+__device__ __forceinline__ void split_rows(unsigned short* patch, float* scales, float* limits, const float* x_plane,
+        int h, int place, int rows, int first_column, int H, int W) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll 1
     for (int row = warp; row < rows; row += WARPS * ROWS_AT_ONCE) {
@@ -172,7 +177,7 @@ __device__ __forceinline__ void split_rows(unsigned short* patch, float* scales,
 #pragma unroll
         for (int i = 0; i < ROWS_AT_ONCE; ++i) {
             const int at = place + row + i * WARPS < RING ? place + row + i * WARPS : place + row + i * WARPS - RING;
-            if (row + i * WARPS < rows) split_row(patch + at * PITCH, scales + at, loaded[i], lane);
+            if (row + i * WARPS < rows) split_row(patch + at * PITCH, scales + at, limits + at, loaded[i], lane);
         }
     }
 }
@@ -195,6 +200,10 @@ __device__ __forceinline__ float4 restored(float4 sum, float scale) {
 __device__ __forceinline__ bool is_finite(float4 sum) {
     return fabsf(sum.x) <= 3.402823466e38f && fabsf(sum.y) <= 3.402823466e38f && fabsf(sum.z) <= 3.402823466e38f
         && fabsf(sum.w) <= 3.402823466e38f;
+}
+
+__device__ __forceinline__ bool is_above(float4 sum, float limit_top, float limit_bottom) {
+    return fminf(fabsf(sum.x), fabsf(sum.y)) >= limit_top && fminf(fabsf(sum.z), fabsf(sum.w)) >= limit_bottom;
 }
 
 // An output's sum by float32 units, product after product, in the order of implicit_gemm.
@@ -220,6 +229,7 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
     extern __shared__ __align__(16) unsigned char shared[];
     unsigned short* const patch = (unsigned short*)shared;
     float* const scales = (float*)(shared + SCALES);
+    float* const limits = (float*)(shared + LIMITS);
     unsigned* const filter = (unsigned*)(shared + FILTER);
     float* const filter_scales = (float*)(shared + FILTER_SCALES);
     unsigned* const ranges = (unsigned*)(shared + RANGES);
@@ -281,7 +291,7 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                 int first = 0;                                    // place of the tiles' first input row
                 // all have used the rows before, and the filter is there
                 __syncthreads();
-                split_rows(patch, scales, x_plane, h, 0, RING, q_first - LEAD, H, W);
+                split_rows(patch, scales, limits, x_plane, h, 0, RING, q_first - LEAD, H, W);
                 h += RING;
 #pragma unroll 1
                 for (int p_tile = p_first; p_tile < p_end; p_tile += TILE_ROWS) {
@@ -350,6 +360,21 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                     sum_t0 = restored(sum_t0, filter_restoring);
                     // infinities, NaN and what the scales have no room for come out as float32 units have them
                     bool finite = is_finite(sum_t0);
+                    // and sums that lie below what was lost of their rows' pixels
+                    bool lost = false;
+                    for (int i = lane; i < RING; i += 32) lost = lost || limits[i] > 0.0f;
+                    if (__any_sync(0xffffffffu, lost)) {
+                        float limit_top = 0.0f, limit_bottom = 0.0f;
+#pragma unroll 1
+                        for (int r = 0; r < R; ++r) {
+                            const float weight = __uint_as_float(ranges[r]);
+                            limit_top = fmaf(limits[first + tile_row + r], weight, limit_top);
+                            limit_bottom = fmaf(limits[first + tile_row + HALF_TILE + r], weight, limit_bottom);
+                        }
+                        limit_top = p < p_end ? limit_top : 0.0f;
+                        limit_bottom = p + HALF_TILE < p_end ? limit_bottom : 0.0f;
+                        finite = finite && (q >= Q || is_above(sum_t0, limit_top, limit_bottom));
+                    }
                     if (!__all_sync(0xffffffffu, finite)) {
 #pragma unroll 1
                         for (int i = lane; i < TILE_ROWS * WARP_SPAN; i += 32) {
@@ -368,7 +393,7 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                     if (p_tile + TILE_ROWS < p_end) {
                         // all have read the rows in whose places the next ones come
                         __syncthreads();
-                        split_rows(patch, scales, x_plane, h, first, TILE_ROWS, q_first - LEAD, H, W);
+                        split_rows(patch, scales, limits, x_plane, h, first, TILE_ROWS, q_first - LEAD, H, W);
                         h += TILE_ROWS;
                         first = first + TILE_ROWS < RING ? first + TILE_ROWS : first + TILE_ROWS - RING;
                     }
