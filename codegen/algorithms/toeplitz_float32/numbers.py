@@ -105,8 +105,7 @@ class ToeplitzFloat32Numbers:
     columns: int            # of a patch
     pitch: int              # of both parts of a row: an odd number of 16 bytes, so that eight rows lie in other banks
     ring: int               # rows of a patch
-    row_loads: int          # of a thread for one row,
-    load_step: int          # elements from one to the next
+    row_loads: int          # of a thread for one row
     loaded: tuple[str, ...]     # parts of what a load gives
     rows_at_once: int       # that a warp has on their way
     all_lanes: bool         # whether all of them have as many elements of a row
@@ -208,7 +207,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzFloat32Options) -> ToeplitzF
     return ToeplitzFloat32Numbers(
         threads=LANES * options.warp_columns, span=span, warp_span=warp_span, lead=_lead(spec), offset=_offset(spec),
         first_weight=BLOCK_COLUMNS - 1 + _offset(spec), slices=slices, rounds=rounds, columns=columns, pitch=pitch,
-        ring=ring, row_loads=row_loads, load_step=lanes, loaded=PARTS[options.vector], rows_at_once=at_once,
+        ring=ring, row_loads=row_loads, loaded=PARTS[options.vector], rows_at_once=at_once,
         all_lanes=columns % lanes == 0, copy_words=copy_words, row_words=2 * copy_words, filter_words=filter_words,
         scales_at=scales_at, limits_at=limits_at, filter_at=filter_at, filter_scales_at=filter_scales_at,
         ranges_at=ranges_at, shared_bytes=ranges_at + 8 * spec.r,

@@ -9,6 +9,7 @@ large: docs/toeplitz-float32.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -82,18 +83,19 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzFloat3
     slices = slices_of(spec)
     most = MOST_TILES if slices <= FEW_SLICES else MOST_TILES // 2
 
-    def cost(tried: tuple[int, int, int]) -> float:
-        columns, tiles, each = tried
-        blocks = planes * -(-needed // (tiles * columns)) * -(-bands // each)
-        busy = max(-(-blocks // spec.hardware.multiprocessors) * columns / QUARTERS, QUARTER_WARPS)
-        turned = replace(options, tiles=tiles, warp_columns=columns)
-        band, first = _slots(spec, turned, slices)
-        return busy * (each * band + first) * (1.0 if _warps(turned) == MORE_WARPS else FEWER_SHARE)
-
-    made = sorted(((columns, tiles, min(each, bands)) for columns in (8, 4, 2, 1) for tiles in range(most, 0, -1)
-                   for each in BANDS if tiles * columns <= WIDE), key=cost)
+    costs: dict[tuple[int, int, int], float] = {}
+    for columns, tiles in itertools.product((8, 4, 2, 1), range(most, 0, -1)):
+        if tiles * columns > WIDE:
+            continue
+        tried = replace(options, tiles=tiles, warp_columns=columns)
+        band, first = _slots(spec, tried, slices)
+        share = 1.0 if _warps(tried) == MORE_WARPS else FEWER_SHARE
+        for each in (min(bands, most_bands) for most_bands in BANDS):
+            blocks = planes * -(-needed // (tiles * columns)) * -(-bands // each)
+            busy = max(-(-blocks // spec.hardware.multiprocessors) * columns / QUARTERS, QUARTER_WARPS)
+            costs[columns, tiles, each] = busy * (each * band + first) * share
     fitting = (replace(options, tiles=tiles, warp_columns=columns, sub_block_rows=each * TILE_ROWS)
-               for columns, tiles, each in made)
+               for columns, tiles, each in sorted(costs, key=costs.__getitem__))
     return next((tried for tried in fitting if _refusal(spec, tried, make_numbers(spec, tried)) is None), options)
 
 
@@ -135,7 +137,7 @@ def _value_refusal(options: ToeplitzFloat32Options) -> str | None:
         return f"tiles = {options.tiles} (1 to {MOST_TILES}: a tile takes four accumulators of a lane)"
     if options.warp_columns < 1 or options.warp_columns * LANES > BLOCK_THREADS:
         return f"warp_columns = {options.warp_columns} (1 to {BLOCK_THREADS // LANES} warps of a block)"
-    if options.sub_block_rows > MOST_ROWS or options.sub_block_rows % TILE_ROWS:
+    if not TILE_ROWS <= options.sub_block_rows <= MOST_ROWS or options.sub_block_rows % TILE_ROWS:
         return (f"sub_block_rows = {options.sub_block_rows} (a multiple of a tile's {TILE_ROWS} rows, at most "
                 f"{MOST_ROWS})")
     return None
@@ -145,10 +147,10 @@ def _refusal(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: Toeplit
     """Why these plan values cannot be had, or None."""
     if numbers.shared_bytes > spec.hardware.shared_block:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {spec.hardware.shared_block})"
-    return text_refusal(_instructions(options, numbers), BYTES_OF_A_PRODUCT, "matrix instructions")
+    return text_refusal(_instructions(numbers), BYTES_OF_A_PRODUCT, "matrix instructions")
 
 
-def _instructions(options: ToeplitzFloat32Options, numbers: ToeplitzFloat32Numbers) -> int:
+def _instructions(numbers: ToeplitzFloat32Numbers) -> int:
     """Matrix instructions of a warp for one filter row."""
     return sum(len(turn.products) for turn in numbers.rounds)
 
@@ -177,7 +179,7 @@ def _registers(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: Toepl
 def _cost(spec: KernelSpec, options: ToeplitzFloat32Options, numbers: ToeplitzFloat32Numbers) -> Cost:
     outputs, needed = TILE_ROWS * BLOCK_COLUMNS * options.tiles, _registers(spec, options, numbers)
     allowed = min(255, REGISTER_FILE // (numbers.threads * options.min_blocks) // REGISTER_UNIT * REGISTER_UNIT)
-    return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {spec.r * _instructions(options, numbers)} "
+    return Cost(unit=f"{TILE_ROWS} rows x {numbers.warp_span} columns, {spec.r * _instructions(numbers)} "
                      "matrix instructions",
                 warp_loads=-(-TILE_ROWS // options.warp_columns) * numbers.row_loads, shuffles=0, fma=0,
                 registers=min(needed, allowed), direct_loads=outputs * spec.r * spec.s // LANES,
