@@ -11,6 +11,7 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.spec import KernelSpec
 
 TILE_ROWS = 16          # output rows of one matrix instruction
+HALF_TILE = 8           # by so many rows what is made anew is made
 BLOCK_COLUMNS = 8       # columns of one matrix of the image, and the output columns of one matrix instruction
 BLOCK_WORDS = BLOCK_COLUMNS // 2
 CHAIN_BLOCKS = 4        # blocks of eight columns that the tensor cores add up at most, since they cut their sums;
@@ -125,6 +126,8 @@ class ToeplitzFloat32Numbers:
     left_digits: int
     most_row_digits: int
     cut_windows: bool       # whether windows reach out of the image, where no pixel of it is
+    whole_rows: int         # filter rows in eights where sums are made anew,
+    rows_left: int          # and the others
     skips_rows: bool        # whether filter rows are left out where they meet zeros alone
 
 
@@ -216,5 +219,6 @@ def make_numbers(spec: KernelSpec, options: ToeplitzFloat32Options) -> ToeplitzF
         lost=f"{spec.s * 2.0**-KEPT_DIGITS}f",
         kept_digits=KEPT_DIGITS,
         left_digits=LEFT_DIGITS, most_row_digits=MOST_ROW_DIGITS,
+        whole_rows=spec.r // HALF_TILE * HALF_TILE, rows_left=spec.r % HALF_TILE,
         cut_windows=not spec.padding_mode.reads_image and spec.padding != ((0, 0), (0, 0)),
         skips_rows=spec.padding_mode is Border.ZEROS and spec.padding[0] != (0, 0))

@@ -206,21 +206,45 @@ __device__ __forceinline__ bool is_above(float4 sum, float limit_top, float limi
     return fminf(fabsf(sum.x), fabsf(sum.y)) >= limit_top && fminf(fabsf(sum.z), fabsf(sum.w)) >= limit_bottom;
 }
 
-// An output's sum by float32 units, product after product, in the order of implicit_gemm.
-__device__ __forceinline__ float sum_of(const float* x_plane, const float* w_plane, int p, int q, int H, int W) {
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int r = 0; r < R; ++r) {
-        const int h = p + r - PAD_TOP;
-        const float* const from = x_plane + (index_t)at_border(h, H) * W;
-#pragma unroll 1
-        for (int s = 0; s < S; ++s) {
-            const int column = q + s - PAD_LEFT;
-            const float pixel = __ldg(from + at_border(column, W));
-            sum = fmaf(pixel, __ldg(w_plane + r * S + s), sum);
+// The pixel at row `h` and `column` of the padded image.
+__device__ __forceinline__ float pixel_at(const float* x_plane, int h, int column, int H, int W) {
+    return __ldg(x_plane + (index_t)at_border(h, H) * W + at_border(column, W));
+}
+
+// Adds the products of `rows` filter rows from `r` on, of one column of the filter, to the sums of HALF_TILE output
+// rows from `p` on. Pixels stay in registers: that of output row i and filter row r + j is pixel[(i + j) % HALF_TILE].
+__device__ __forceinline__ void add_rows(float (&sum)[HALF_TILE], float (&pixel)[HALF_TILE], const float* x_plane,
+        const float* w_column, int p, int column, int r, int rows, int H, int W) {
+#pragma unroll
+    for (int j = 0; j < HALF_TILE; ++j) {
+        if (j < rows) {
+            pixel[(j + HALF_TILE - 1) % HALF_TILE] =
+                pixel_at(x_plane, p + r + j + HALF_TILE - 1 - PAD_TOP, column, H, W);
+            const float weight = __ldg(w_column + (r + j) * S);
+#pragma unroll
+            for (int i = 0; i < HALF_TILE; ++i) sum[i] = fmaf(pixel[(i + j) % HALF_TILE], weight, sum[i]);
         }
     }
-    return sum;
+}
+
+// The sums of HALF_TILE output rows of this lane's column by float32 units, one column of the filter after the other.
+__device__ __forceinline__ void sums_of(float (&sum)[HALF_TILE], const float* x_plane, const float* w_plane, int p,
+        int q, int H, int W, int Q) {
+#pragma unroll
+    for (int i = 0; i < HALF_TILE; ++i) sum[i] = 0.0f;
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const int column = q + s - PAD_LEFT;
+        float pixel[HALF_TILE];
+#pragma unroll
+        for (int i = 0; i < HALF_TILE - 1; ++i) pixel[i] = pixel_at(x_plane, p + i - PAD_TOP, column, H, W);
+        add_rows(sum, pixel, x_plane, w_plane + s, p, column, 0, R, H, W);
+        // where a mask of NaN covers the windows nothing that follows changes them
+        bool settled = true;
+#pragma unroll
+        for (int i = 0; i < HALF_TILE; ++i) settled = settled && sum[i] != sum[i];
+        if (__all_sync(0xffffffffu, settled || q >= Q)) break;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(64, 4)
@@ -377,11 +401,18 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
                     }
                     if (!__all_sync(0xffffffffu, finite)) {
 #pragma unroll 1
-                        for (int i = lane; i < TILE_ROWS * WARP_SPAN; i += 32) {
-                            const int row = p_tile + i / WARP_SPAN, column = q_first + warp * WARP_SPAN + i % WARP_SPAN;
-                            if (row < p_end && column < Q) {
-                                const float sum = sum_of(x_plane, w_plane, row, column, H, W);
-                                y_plane[(index_t)row * Q + column] = sum;
+                        for (int begin = 0; begin < WARP_SPAN; begin += 32) {
+                            const int column = q_first + warp * WARP_SPAN + begin + lane;
+#pragma unroll 1
+                            for (int row = p_tile; row < min(p_tile + TILE_ROWS, p_end); row += HALF_TILE) {
+                                float sum[HALF_TILE];
+                                sums_of(sum, x_plane, w_plane, row, column, H, W, Q);
+                                if (begin + lane < WARP_SPAN && column < Q) {
+#pragma unroll
+                                    for (int i = 0; i < HALF_TILE; ++i) {
+                                        if (row + i < p_end) y_plane[(index_t)(row + i) * Q + column] = sum[i];
+                                    }
+                                }
                             }
                         }
                     } else {
