@@ -88,8 +88,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     where : str or callable
         'estimate': where the planner's estimate is below what PyTorch takes for such a layer on an H200, which is
         not known of volumes; 'measure': where a layer alone was measured to take less of the time of the device that
-        it is on, forward and, in training mode, backward, and, in a model that keeps a GPU waiting for the host's
-        launches, no more of the host's; 'graph': by the device's time alone, for models that are called by CUDA graphs;
+        it is on, forward and, in training mode, backward, as far as the host, which takes longer for some, does not
+        become what the model waits for; 'graph': by the device's time alone, for models that are called by CUDA graphs;
         'all'; or a function of (name, layer, its input or None) that says so.
     workers : int, optional
         Threads that compile, before anything is measured, too; as in specialize_all.
@@ -133,24 +133,32 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     return done
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """The rules 'measure' and 'graph', their kernels compiled."""
-
-    host_bound: bool
-
-    def asked(self, module: Any, met: list[Tensor]) -> Answer:
-        return measure.quicker(module, OURS[type(module)], met, self.host_bound)
+class _Measured(dict[torch.nn.Module, Answer]):
+    """The answers of the rules 'measure' and 'graph'."""
 
 
 def _measured(model: torch.nn.Module, example: Any, inputs: dict[torch.nn.Module, list[Tensor]], graph: bool,
               workers: int | None) -> _Measured:
-    served = [(module, x) for module, met in inputs.items()
-              if type(module) in OURS and sizes.unserved(module, met) is None for x in met]
-    ahead.build([use for module, x in served for use in _uses(module, x)], workers, left=WarpconvError)
-    host_bound = bool(served) and not graph and measure.waits_for_the_host(model, *sizes.arguments(example),
-                                                                           served[0][1].device)
-    return _Measured(host_bound)
+    served = {module: met for module, met in inputs.items()
+              if type(module) in OURS and sizes.unserved(module, met) is None}
+    ahead.build([use for module, met in served.items() for x in met for use in _uses(module, x)], workers,
+                left=WarpconvError)
+    answers, found = _Measured(), {}
+    for module, met in served.items():
+        try:
+            found[module] = measure.beside(module, OURS[type(module)], met)
+        except WarpconvError as error:
+            answers[module] = False, f"not served: {error}", None, None
+    whole = None
+    if not graph and any(times.is_quicker for times in found.values()):
+        whole = measure.whole(model, *sizes.arguments(example), next(iter(served.values()))[0].device)
+    taken = measure.chosen(found, whole)
+    for module, times in found.items():
+        why = times.said
+        if times.is_quicker and module not in taken:
+            why += f"; but it takes {times.paid * 1e6:.0f} us more of the host, for which this model would wait"
+        answers[module] = module in taken, why, times.ours.device, times.theirs.device
+    return answers
 
 
 def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor]] | None,
@@ -175,7 +183,7 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
 
 def _asked(where: str | Rule | _Measured, name: str, module: Any, met: list[Tensor]) -> Answer:
     if isinstance(where, _Measured):
-        return where.asked(module, met)
+        return where[module]
     if callable(where):
         return bool(where(name, module, met[0] if met else None)), "the rule that was given", None, None
     if where == "all":

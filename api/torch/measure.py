@@ -16,15 +16,14 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from warpconv.codegen.errors import WarpconvError
-
 from .estimate import MARGIN
 from .sizes import evaluated
 
 ROUNDS, CALLS = 7, 5
 HELD, MOST_HELD = 1 << 21, 1 << 27      # cycles that calls wait for at first (a millisecond), and at most
-BUSY = 0.8              # of the time by the clock: where a GPU computes for less, it waits for the host
 AS_LONG = 1.05          # times PyTorch's time of the host counts as no longer
+SLOWER = 1.1            # the host at work on a whole model, whose code and data are not as near as those of one layer
+TRAINED = 3             # forward passes that a step takes, where that alone can be called
 
 
 class Times(NamedTuple):
@@ -34,29 +33,59 @@ class Times(NamedTuple):
     host: float
 
 
-def quicker(module: Any, kind: type, inputs: list[Tensor], host_bound: bool) -> tuple[
-        bool, str, float | None, float | None]:
-    """Whether the layer as warpconv's ``kind`` takes less of the device's time at such inputs, forward and, where it is
-    in training mode, backward, and, in a model that is ``host_bound``, no more of the host's; why in words, and
-    seconds of the device for the two, sampled in turn."""
+class Beside(NamedTuple):
+    """A layer's times as warpconv's and as PyTorch's, and them in words."""
+
+    ours: Times
+    theirs: Times
+    said: str
+
+    @property
+    def saved(self) -> float:
+        """Seconds of the device."""
+        return self.theirs.device - self.ours.device
+
+    @property
+    def paid(self) -> float:
+        """Seconds of the host."""
+        return self.ours.host - self.theirs.host
+
+    @property
+    def is_quicker(self) -> bool:
+        return self.ours.device < MARGIN * self.theirs.device
+
+
+def beside(module: Any, kind: type, inputs: list[Tensor]) -> Beside:
+    """The layer as warpconv's ``kind`` and as it is at such inputs, forward and, where it is in training mode,
+    backward, sampled in turn. Raises WarpconvError for a layer without a kernel."""
     theirs = copy.deepcopy(module)
     for hooks in (theirs._forward_hooks, theirs._forward_pre_hooks, theirs._backward_hooks):
         hooks.clear()
     ours = copy.deepcopy(theirs)
     ours.__class__ = kind
-    try:
-        found = [_beside(ours, theirs, x) for x in inputs]
-    except WarpconvError as error:
-        return False, f"not served: {error}", None, None
-    mine, others = (Times(*map(sum, zip(*column))) for column in zip(*found))
-    why = (f"measured {others.device / mine.device:.2g} times PyTorch's speed, "
-           f"{'forward and backward' if module.training else 'forward'}"
-           + (f", in {len(inputs)} calls" if len(inputs) > 1 else ""))
-    taken = mine.device < MARGIN * others.device
-    if taken and host_bound and mine.host > AS_LONG * others.host:
-        taken = False
-        why += f"; but it takes {(mine.host - others.host) * 1e6:.0f} us more of the host, for which this model waits"
-    return taken, why, mine.device, others.device
+    mine, others = (Times(*map(sum, zip(*column))) for column in zip(*(_beside(ours, theirs, x) for x in inputs)))
+    return Beside(mine, others, (
+        f"measured {others.device / mine.device:.2g} times PyTorch's speed, "
+        f"{'forward and backward' if module.training else 'forward'}"
+        + (f", in {len(inputs)} calls" if len(inputs) > 1 else "")))
+
+
+def chosen(found: Mapping[Any, Beside], whole: Times | None) -> set[Any]:
+    """Which layers become warpconv's: those that take less of the device's time, and, in a model whose call takes so
+    much of the device and the host (``whole``), as many of them as shorten the longer of both. First those that take
+    the host no longer, then those that save most of the device's time for the host's."""
+    quicker = {layer: times for layer, times in found.items() if times.is_quicker}
+    if whole is None:
+        return set(quicker)
+    device, host = whole
+    taken = set()
+    for layer, times in sorted(quicker.items(), key=lambda item: max(0.0, item[1].paid) / item[1].saved):
+        free = times.ours.host <= AS_LONG * times.theirs.host
+        after = device - times.saved, host + times.paid
+        if free or max(after[0], SLOWER * after[1]) < max(device, SLOWER * host):
+            taken.add(layer)
+            device, host = after
+    return taken
 
 
 def _beside(ours: Any, theirs: Any, input: Tensor) -> list[Times]:
@@ -67,35 +96,34 @@ def _beside(ours: Any, theirs: Any, input: Tensor) -> list[Times]:
     return in_turn(passes, input.device)
 
 
-def waits_for_the_host(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any],
-                       device: torch.device) -> bool:
-    """Whether a call of the model, with its backward pass in training mode, keeps a GPU busy for less than BUSY of its
-    time by the clock. Parameters, buffers, gradients and the state of drawn numbers stay as they are."""
+def whole(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any],
+          device: torch.device) -> Times | None:
+    """What a call of the model takes, with its backward pass in training mode; None where it is not on a GPU.
+    Parameters, buffers, gradients and the state of drawn numbers stay as they are."""
     if device.type != "cuda":
-        return False
+        return None
     with torch.random.fork_rng([device]):
         if model.training:
             try:
-                return _busy(_step(model, args, named), device) < BUSY
+                return _by_both_clocks(_step(model, args, named), device)
             except Exception:   # in training mode a model may want more than the example, such as targets
                 pass
         with evaluated(model), torch.no_grad():
-            return _busy(lambda: model(*args, **named), device) < BUSY
+            times = _by_both_clocks(lambda: model(*args, **named), device)
+    return Times(*(TRAINED * seconds for seconds in times)) if model.training else times
 
 
-def _busy(once: Callable[[], Any], device: torch.device) -> float:
-    """The share of the time by the clock that a GPU computes for."""
-    walls = []
+def _by_both_clocks(once: Callable[[], Any], device: torch.device) -> Times:
+    hosts = []
     for _ in range(2):
         once()
-    for _ in range(3):
+    for _ in range(5):
         torch.cuda.synchronize(device)
         start = time.perf_counter()
         once()
-        torch.cuda.synchronize(device)
-        walls.append(time.perf_counter() - start)
+        hosts.append(time.perf_counter() - start)
     (times,) = in_turn([once], device, rounds=3, calls=1)
-    return times.device / statistics.median(walls)
+    return Times(times.device, statistics.median(hosts))
 
 
 def _step(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> Callable[[], Any]:

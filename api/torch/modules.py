@@ -15,7 +15,7 @@ from warpconv.runtime.call.line import conv1d, conv_transpose1d
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.watched import wants_grad
 from warpconv.runtime.call.way import way_of
-from warpconv.runtime.torch import functional
+from warpconv.runtime.torch import functional, layers
 from warpconv.runtime.torch.prepared import Prepared
 
 from .sizes import CAST
@@ -228,10 +228,11 @@ def _refuse(given: torch.dtype, wanted: torch.dtype, quantised: bool) -> None:
 
 def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
             padding_mode: str, precision: str) -> Tensor:
-    # what records the call, else what asks whether PyTorch has to see it
-    function = functional.conv2d if wants_grad(torch, input, weight, bias) else conv2d
-    made: Tensor = function(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
-                            separable=False, precision=precision)
+    made: Tensor
+    if wants_grad(torch, input, weight, bias):
+        return layers.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode, precision)
+    made = conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode, separable=False,
+                  precision=precision)
     return made
 
 

@@ -13,8 +13,8 @@ from warpconv.codegen.errors import ArgumentTypeError
 from warpconv.runtime.call.watched import is_transforming
 
 from . import operators as ops, steps as epilogues
+from .arguments import GEOMETRY, LayerArguments, arguments_of
 
-GEOMETRY = 7            # arguments of it, the same for all operators; an epilogue follows in the forward ones
 _Parameter = torch.nn.Parameter
 _below = torch._C._AutoDispatchBelowAutograd
 
@@ -39,55 +39,52 @@ _OPERATORS = {2: Operators(ops.conv2d, ops.conv2d_input, ops.conv2d_weight, ops.
                            ops.run_conv3d_weight, 9, ("", "auto", None, "nearest"))}
 
 
-def _operators(geometry: tuple[Any, ...]) -> Operators:
+def _operators(layer: LayerArguments) -> Operators:
     """Those of a layer, which its stride tells."""
-    return _OPERATORS[len(geometry[0])]
+    return _OPERATORS[len(layer.geometry[0])]
 
 
-def conv2d(*args: Any, recorded: bool = True) -> Tensor:
-    """The operator, without the dispatcher where nothing of it is wanted but casts and, if ``recorded``, the
+def conv(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, layer: LayerArguments,
+         recorded: bool = True) -> Tensor:
+    """The operator of a layer, without the dispatcher where nothing of it is wanted but casts and, if ``recorded``, the
     gradient."""
-    return _without_dispatch(ops.conv2d, ops.run_conv2d, recorded, args)
-
-
-def conv3d(*args: Any, recorded: bool = True) -> Tensor:
-    """As conv2d."""
-    return _without_dispatch(ops.conv3d, ops.run_conv3d, recorded, args)
-
-
-def _without_dispatch(op: Any, run: Any, recorded: bool, args: tuple[Any, ...]) -> Tensor:
+    of, tensors = _operators(layer), (input, weight, bias, residual)
     made: Tensor
-    if not _is_plain(args) or is_transforming(torch, but_for_casts=True):
-        made = op(*args)
+    if not _is_plain(tensors) or is_transforming(torch, but_for_casts=True):
+        made = of.forward(*tensors, *layer.rest)
         return made
-    tensors, rest = args[:4], args[4:]
-    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(kind := args[0].device.type):
-        tensors = ops.cast_tensors(kind, *tensors)
-    made = Conv.apply(*tensors, rest) if recorded else run(*tensors, *rest)
+    if torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(kind := input.device.type):
+        tensors = ops.cast_tensors(kind, *tensors)      # type: ignore[assignment]
+    made = Conv.apply(*tensors, layer) if recorded else of.run_forward(*tensors, layer)
     return made
 
 
-def _kernel(op: Any, run: Any, *args: Any) -> Tensor:
+def _kernel(op: Any, run: Any, tensors: tuple[Any, ...], layer: LayerArguments) -> Tensor:
     """What lies below the gradient: the kernel itself, where no mode, transform or tensor of another kind is to see
     it."""
     state = torch._C
-    if _is_plain(args) and not state._len_torch_dispatch_stack() and not state._are_functorch_transforms_active():
-        return run(*args)
+    made: Tensor
+    if _is_plain(tensors) and not state._len_torch_dispatch_stack() and not state._are_functorch_transforms_active():
+        made = run(*tensors, layer)
+        return made
     with _below():
-        return op(*args)
+        made = op(*tensors, *(layer.rest if len(tensors) == ops.FORWARD_TENSORS else layer.geometry))
+    return made
 
 
-def _gradient(op: Any, run: Any, *args: Any) -> Tensor:
+def _gradient(op: Any, run: Any, tensors: tuple[Any, ...], layer: LayerArguments) -> Tensor:
     """A gradient, by the operator where it is itself to be differentiated."""
-    made: Tensor = op(*args) if torch.is_grad_enabled() else _kernel(op, run, *args)
+    if not torch.is_grad_enabled():
+        return _kernel(op, run, tensors, layer)
+    made: Tensor = op(*tensors, *layer.geometry)
     return made
 
 
 def _is_plain(args: tuple[Any, ...]) -> bool:
-    """Whether all tensors among the first arguments are nothing but that, with memory."""
+    """Whether all tensors among the arguments are nothing but that, with memory."""
     if torch.compiler.is_compiling():
         return False
-    for arg in args[:4]:        # a generator takes three times as long
+    for arg in args:            # a generator takes three times as long
         kind = type(arg)
         if kind is Tensor or kind is _Parameter:
             if arg.is_meta:
@@ -102,16 +99,16 @@ class Conv(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
-                rest: tuple[Any, ...]) -> Tensor:
-        of = _operators(rest)
-        output = _kernel(of.forward, of.run_forward, input, weight, bias, residual, *rest)
-        ctx.rest, ctx.order = rest, ops.memory_format(input)
-        needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
-        _, again, by_output = epilogues.told(rest[GEOMETRY])
+                layer: LayerArguments) -> Tensor:
+        of = _operators(layer)
+        output = _kernel(of.forward, of.run_forward, (input, weight, bias, residual), layer)
+        ctx.layer, ctx.order = layer, ops.memory_format(input)
+        needs_x, needs_w, _, _, _ = ctx.needs_input_grad
+        again = layer.before
         # a frozen weight keeps no input alive, a first layer's input no weight
         ctx.save_for_backward(input if needs_w or again else None, weight if needs_x or again else None,
                               bias if again else None, residual if again else None,
-                              output if by_output else None)
+                              output if layer.by_output else None)
         ctx.sizes = input.shape, weight.shape
         ctx.dtypes = input.dtype, None if bias is None else bias.dtype, None if residual is None else residual.dtype
         return output
@@ -119,33 +116,39 @@ class Conv(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, weight, bias, residual, output = ctx.saved_tensors
-        geometry, rest, of = ctx.rest[:GEOMETRY], list(ctx.rest), _operators(ctx.rest)
-        dtype, bias_dtype, residual_dtype = ctx.dtypes
+        layer, (dtype, bias_dtype, residual_dtype) = ctx.layer, ctx.dtypes
+        of = _operators(layer)
         of_bias = of_residual = grad
-        steps, again, _ = epilogues.told(rest[GEOMETRY])
-        if steps:
+        if not layer.adds:
             before = None
-            if again:           # in float32, as the kernel has them where it applies the steps
+            if layer.before:    # in float32, as the kernel has them where it applies the steps
+                rest = list(layer.rest)
                 rest[GEOMETRY], rest[of.out_dtype] = "", None if dtype is torch.float32 else "float32"
                 before = of.forward(input, weight, None, None, *rest)
-            grad, of_bias, of_residual = epilogues.backwards(steps, grad, before, bias, residual, output)
+            grad, of_bias, of_residual = epilogues.backwards(layer.steps, grad, before, bias, residual, output)
         grad = grad.to(dtype).contiguous(memory_format=ctx.order)     # what both gradients then are made from
-        needs_x, needs_w, needs_bias, needs_residual = ctx.needs_input_grad[:4]
+        needs_x, needs_w, needs_bias, needs_residual, _ = ctx.needs_input_grad
         size, weight_size = ctx.sizes
-        return (_gradient(of.data, of.run_data, size, weight, grad, *geometry) if needs_x else None,
-                _gradient(of.filter, of.run_filter, input, weight_size, grad, *geometry) if needs_w else None,
-                of_bias.sum((0, *range(2, grad.dim())), dtype=torch.float32).to(bias_dtype) if needs_bias else None,
+        return (_gradient(of.data, of.run_data, (size, weight, grad), layer) if needs_x else None,
+                _gradient(of.filter, of.run_filter, (input, weight_size, grad), layer) if needs_w else None,
+                _over_pixels(of_bias, bias_dtype) if needs_bias else None,
                 of_residual.to(residual_dtype) if needs_residual else None, None)
+
+
+def _over_pixels(grad: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of a bias: summed over images and pixels in float32, as PyTorch sums 16-bit elements by itself."""
+    axes = (0, *range(2, grad.dim()))
+    return grad.sum(axes) if grad.dtype is dtype else grad.sum(axes, dtype=torch.float32).to(dtype)
 
 
 class ConvInput(torch.autograd.Function):
     """conv2d_input or conv3d_input, linear in weight and grad_output."""
 
     @staticmethod
-    def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
-        of = _operators(geometry)
-        output = _kernel(of.data, of.run_data, input_size, weight, grad_output, *geometry)
-        ctx.geometry = geometry
+    def forward(ctx: Any, input_size: Any, weight: Tensor, grad_output: Tensor, layer: LayerArguments) -> Tensor:
+        of = _operators(layer)
+        output = _kernel(of.data, of.run_data, (input_size, weight, grad_output), layer)
+        ctx.layer = layer
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(weight if needs_grad else None, grad_output if needs_weight else None)
         ctx.weight_size = weight.shape
@@ -155,20 +158,19 @@ class ConvInput(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, grad_output = ctx.saved_tensors
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
-        geometry = _zeros(ctx.geometry)
-        back = _operators(geometry).filter
-        return (None, back(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
-                _plain(grad, weight, geometry) if needs_grad else None, None)
+        geometry, of = _zeros(ctx.layer.geometry), _operators(ctx.layer)
+        return (None, of.filter(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
+                _plain(of, grad, weight, geometry) if needs_grad else None, None)
 
 
 class ConvWeight(torch.autograd.Function):
     """conv2d_weight or conv3d_weight, linear in input and grad_output."""
 
     @staticmethod
-    def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, geometry: tuple[Any, ...]) -> Tensor:
-        of = _operators(geometry)
-        output = _kernel(of.filter, of.run_filter, input, weight_size, grad_output, *geometry)
-        ctx.geometry = geometry
+    def forward(ctx: Any, input: Tensor, weight_size: Any, grad_output: Tensor, layer: LayerArguments) -> Tensor:
+        of = _operators(layer)
+        output = _kernel(of.filter, of.run_filter, (input, weight_size, grad_output), layer)
+        ctx.layer = layer
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
         ctx.save_for_backward(input if needs_grad else None, grad_output if needs_input else None)
         ctx.size = input.shape
@@ -178,13 +180,12 @@ class ConvWeight(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, grad_output = ctx.saved_tensors
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
-        back = _operators(ctx.geometry).data
-        return (back(ctx.size, grad, grad_output, *ctx.geometry) if needs_input else None, None,
-                _plain(input, grad, ctx.geometry) if needs_grad else None, None)
+        geometry, of = ctx.layer.geometry, _operators(ctx.layer)
+        return (of.data(ctx.size, grad, grad_output, *geometry) if needs_input else None, None,
+                _plain(of, input, grad, geometry) if needs_grad else None, None)
 
 
-def _plain(input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
-    of = _operators(geometry)
+def _plain(of: Operators, input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
     return of.forward(input, weight, None, None, *geometry, *of.plain)
 
 
@@ -204,8 +205,8 @@ def _recorded(op: Any, below: Any, function: type[torch.autograd.Function], firs
             if torch._C._are_functorch_transforms_active():
                 raise ArgumentTypeError("torch.func's transforms find no gradient of warpconv's operators",
                                         argument="input", hint="tensors that require grad and torch.autograd.grad")
-            return function.apply(*args[:first], args[first:])
-        return _kernel(op, below, *args)
+            return function.apply(*args[:first], arguments_of(args[first:]))
+        return _kernel(op, below, args[:first], arguments_of(args[first:]))
 
     return run
 
@@ -218,7 +219,7 @@ def _refuse_tangents(args: tuple[Any, ...]) -> None:
 
 
 for _of in _OPERATORS.values():
-    for _op, _run, _function, _first in ((_of.forward, _of.run_forward, Conv, 4),
-                                         (_of.data, _of.run_data, ConvInput, 3),
-                                         (_of.filter, _of.run_filter, ConvWeight, 3)):
+    for _op, _run, _function, _first in ((_of.forward, _of.run_forward, Conv, ops.FORWARD_TENSORS),
+                                         (_of.data, _of.run_data, ConvInput, ops.GRADIENT_TENSORS),
+                                         (_of.filter, _of.run_filter, ConvWeight, ops.GRADIENT_TENSORS)):
         ops.LIBRARY.impl(_op.name().removeprefix("warpconv::"), _recorded(_op, _run, _function, _first), "Autograd")

@@ -23,6 +23,7 @@ from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
 from . import autograd, operators as ops, steps as epilogues
+from .arguments import LayerArguments, arguments_of
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
 
@@ -37,24 +38,27 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
     _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
     _no_stream(stream)
-    last, rest = _rest(weight, bias is not None, residual is not None, stride, padding, dilation, groups, padding_mode,
-                       padding_value, activation, tuple(epilogue) if isinstance(epilogue, list) else epilogue,
-                       algorithm, layout, accum_dtype, out_dtype, cast, device, separable, workspace_limit, precision)
+    last, rest = arguments_behind(
+        weight, bias is not None, residual is not None, stride, padding, dilation, groups, padding_mode, padding_value,
+        activation, tuple(epilogue) if isinstance(epilogue, list) else epilogue, algorithm, layout, accum_dtype,
+        out_dtype, cast, device, separable, workspace_limit, precision)
     recorded = wants_grad(torch, input, weight, bias, residual)
     if recorded:
-        _check_recorded(rest[_STEPS], out, input, rest[_OUT_DTYPE])
+        arguments = rest.rest if isinstance(rest, LayerArguments) else rest
+        _check_recorded(arguments[_STEPS], out, input, arguments[_OUT_DTYPE])
     alone = input.dim() == 3
     x, added = input, residual
     if alone or last:
         x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
     _check_axes(4, input=x, weight=weight)
-    made = autograd.conv2d(x, weight, bias, added, *rest, recorded=recorded)
+    made = (autograd.conv(x, weight, bias, added, rest, recorded) if isinstance(rest, LayerArguments) else
+            ops.conv2d(x, weight, bias, added, *rest))
     return _given(_back(made, alone, last), out)
 
 
-def _rest(weight: Tensor, bias: bool, residual: bool, *given: Any) -> tuple[bool, tuple[Any, ...]]:
-    """Whether the channels stand last in a conv2d, and what its operator takes behind the tensors; found once for the
-    same arguments, where no tracer has to see how."""
+def arguments_behind(weight: Tensor, bias: bool, residual: bool, *given: Any) -> tuple[bool, Any]:
+    """Whether the channels stand last in a conv2d, and what its operator takes behind the tensors: LayerArguments,
+    found once for the same arguments, or the arguments themselves where a tracer has to see them."""
     taps = weight.shape[2:] if isinstance(given[1], str) else None
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return _rest_of(taps, bias, residual, *given)
@@ -62,11 +66,15 @@ def _rest(weight: Tensor, bias: bool, residual: bool, *given: Any) -> tuple[bool
     try:
         found = _rests.get(key)
     except TypeError:       # lists and other unhashable arguments
-        return _rest_of(taps, bias, residual, *given)
+        key = None
+        found = None
     if found is None:
-        if len(_rests) >= MOST_LAYERS:
-            _rests.clear()
-        found = _rests[key] = _rest_of(taps, bias, residual, *given)
+        last, rest = _rest_of(taps, bias, residual, *given)
+        found = last, LayerArguments(rest)
+        if key is not None:
+            if len(_rests) >= MOST_LAYERS:
+                _rests.clear()
+            _rests[key] = found
     return found
 
 
@@ -81,7 +89,7 @@ def _rest_of(taps: Any, bias: bool, residual: bool, stride: Any, padding: Any, d
                               workspace_limit, _text(precision))
 
 
-_rests: dict[tuple[Any, ...], tuple[bool, tuple[Any, ...]]] = {}
+_rests: dict[tuple[Any, ...], tuple[bool, LayerArguments]] = {}
 _STEPS, _OUT_DTYPE = 7, 10      # places in them
 
 
@@ -175,9 +183,14 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
     _check_axes(5, input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
-    made = autograd.conv3d(x, weight, bias, added, stride, padding, dilation, groups, _text(padding_mode),
-                           _number(padding_value), device, steps, algorithm, _text(out_dtype), _text(cast),
-                           recorded=recorded)
+    rest = (stride, padding, dilation, groups, _text(padding_mode), _number(padding_value), device, steps, algorithm,
+            _text(out_dtype), _text(cast))
+    if torch.compiler.is_compiling():
+        made = ops.conv3d(x, weight, bias, added, *rest)
+    else:
+        whole = all(type(number) is int for number in (*stride, *padding, *dilation))      # 1.0 is no 1, but equal
+        layer = arguments_of(rest) if whole else LayerArguments((*map(tuple, rest[:3]), *rest[3:]))
+        made = autograd.conv(x, weight, bias, added, layer, recorded)
     return _given(_back(made, alone, last), out)
 
 

@@ -11,7 +11,7 @@ there. padding is (top, bottom, left, right), of volumes (front, back) first.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,12 +24,14 @@ from warpconv.runtime import env
 from warpconv.runtime.call import conv, gradients, signatures, volume
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.kernel import Kernel
-from warpconv.runtime.call.operands import Remember
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
+from .arguments import LayerArguments, arguments_of
+
 _entries: dict[tuple[Any, ...], Entry] = {}     # by the signatures of a call's tensors, and its arguments
 conv.on_clear.append(_entries.clear)
+FORWARD_TENSORS, GRADIENT_TENSORS = 4, 3        # arguments before a layer's: tensors (or None), and sizes of one
 GEOMETRY = ("int[] stride, int[] padding, int[] dilation, int groups, str padding_mode, float padding_value, "
             "str device")
 LIBRARY = torch.library.Library("warpconv", "DEF")
@@ -79,43 +81,41 @@ def _listed(epilogue: str) -> tuple[str, ...]:
     return tuple(split_steps(epilogue))
 
 
-def _sides(padding: list[int]) -> tuple[tuple[int, int], ...]:
+def _sides(padding: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The two sides of each axis."""
     return tuple((padding[at], padding[at + 1]) for at in range(0, len(padding), 2))
 
 
 # ---- memory
 
-def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-               padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-               device: str, epilogue: str, algorithm: str, accum_dtype: str | None, out_dtype: str | None, cast: str,
-               separable: bool | None, workspace_limit: int | None, precision: str = "float32") -> Tensor:
+def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+               layer: LayerArguments) -> Tensor:
     signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
-    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device,
-           epilogue, algorithm, accum_dtype, out_dtype, cast, separable, workspace_limit, precision)
-    entry = None if signed is None else _entries.get(key)
+    entry = None if signed is None else _entries.get((signed, layer))
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
+    (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, accum_dtype,
+     out_dtype, cast, separable, workspace_limit, *precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
     kernel, made = conv.conv2d_and_kernel(
-        input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
+        input, weight, bias=bias, stride=stride, padding=_sides(padding), dilation=dilation,
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout="NCHW", accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
         separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit,
-        precision=precision)
+        precision=precision[0] if precision else "float32")
     if dense:
-        _remember(key, kernel)
+        _remember(signed, layer, kernel)
     return made
 
 
-def _remember(key: tuple[Any, ...], kernel: Kernel) -> None:
-    """A call for its next time, by the signatures of its tensors, which stand first in the key."""
-    if key[0] is not None and (entry := kernel.remembered(key[0])) is not None:
-        _keep(key, entry)
+def _remember(signed: Any, layer: LayerArguments, kernel: Kernel) -> None:
+    """A call for its next time, by the signatures of its tensors."""
+    if signed is not None and (entry := kernel.remembered(signed)) is not None:
+        _keep((signed, layer), entry)
 
 
 def _keep(key: tuple[Any, ...], entry: Entry) -> None:
@@ -125,51 +125,34 @@ def _keep(key: tuple[Any, ...], entry: Entry) -> None:
         _entries[key] = entry
 
 
-def _gradient(run: Callable[..., Any], kind: str, first: Tensor, second: Tensor, sizes: list[int],
-              *geometry: Any) -> Tensor:
-    """A gradient of a ``kind`` made of two tensors: as it was made before of such as these, or by ``run``, which is
-    given what remembers the call."""
-    signed = None if recording.graph is not None else signatures.sign_call(first, second, None, None, None)
-    key = (signed, kind, tuple(sizes), *map(_hashable, geometry))
-    entry = None if signed is None else _entries.get(key)
-    made: Tensor | None = None if entry is None else entry.repeat(first, second, None, None, None, None)
-    if made is None:
-        made = run(None if signed is None else functools.partial(_keep, key))
-    assert made is not None
-    return made
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The data and the filter gradient of a layer, by the two functions of a module for its number of axes."""
-    def run_input(input_size: list[int], weight: Tensor, grad_output: Tensor, stride: list[int], padding: list[int],
-                  dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+    """The data and the filter gradient of a layer, by the two functions of a module for its number of axes. A call is
+    done as one of such tensors was before, else by the function, which is given what remembers it."""
+    def run_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, layer: LayerArguments) -> Tensor:
+        signed = None if recording.graph is not None else signatures.sign_call(grad_output, weight, None, None, None)
+        key = (signed, "data", tuple(input_size), layer)
+        entry = None if signed is None else _entries.get(key)
+        if entry is not None and (made := entry.repeat(grad_output, weight, None, None, None, None)) is not None:
+            return made     # type: ignore[no-any-return]
         if not input_size[0]:
             return _shape_input(input_size, weight, grad_output)
-        grad = _settled(grad_output)
+        grad, (stride, padding, dilation, groups, padding_mode, _, device) = _settled(grad_output), layer.geometry
+        return calls.data_gradient(     # type: ignore[no-any-return]
+            key[2], weight, grad, stride, _sides(padding), dilation, groups, padding_mode, device=device,
+            remember=None if signed is None or grad is not grad_output else functools.partial(_keep, key))
 
-        def run(remember: Remember | None) -> Any:
-            return calls.data_gradient(tuple(input_size), weight, grad, tuple(stride), _sides(padding), tuple(dilation),
-                                       groups, padding_mode, device=device, remember=remember)
-
-        return _gradient(run, "data", grad, weight, input_size, stride, padding, dilation, groups, padding_mode, device)
-
-    def run_weight(input: Tensor, weight_size: list[int], grad_output: Tensor, stride: list[int], padding: list[int],
-                   dilation: list[int], groups: int, padding_mode: str, padding_value: float, device: str) -> Tensor:
+    def run_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, layer: LayerArguments) -> Tensor:
+        signed = None if recording.graph is not None else signatures.sign_call(input, grad_output, None, None, None)
+        key = (signed, "filter", tuple(weight_size), layer)
+        entry = None if signed is None else _entries.get(key)
+        if entry is not None and (made := entry.repeat(input, grad_output, None, None, None, None)) is not None:
+            return made     # type: ignore[no-any-return]
         if not input.shape[0]:
             return _shape_weight(input, weight_size, grad_output).zero_()
-        x = _settled(input)
-
-        def run(remember: Remember | None) -> Any:
-            return calls.filter_gradient(
-                x, tuple(weight_size), grad_output, tuple(stride), _sides(padding), tuple(dilation), groups,
-                padding_mode, padding_value, device=device, remember=remember)
-
-        return _gradient(run, "filter", x, grad_output, weight_size, stride, padding, dilation, groups, padding_mode,
-                         padding_value, device)
+        x, (stride, padding, dilation, groups, padding_mode, padding_value, device) = _settled(input), layer.geometry
+        return calls.filter_gradient(       # type: ignore[no-any-return]
+            x, key[2], grad_output, stride, _sides(padding), dilation, groups, padding_mode, padding_value,
+            device=device, remember=None if signed is None or x is not input else functools.partial(_keep, key))
 
     return run_input, run_weight
 
@@ -178,31 +161,38 @@ run_conv2d_input, run_conv2d_weight = _gradients_of(gradients)
 run_conv3d_input, run_conv3d_weight = _gradients_of(volume)
 
 
-def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None, stride: list[int],
-               padding: list[int], dilation: list[int], groups: int, padding_mode: str, padding_value: float,
-               device: str, epilogue: str, algorithm: str, out_dtype: str | None, cast: str) -> Tensor:
+def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Tensor | None,
+               layer: LayerArguments) -> Tensor:
     signed = None if recording.graph is not None else signatures.sign_call(input, weight, bias, residual, None)
-    key = (signed, tuple(stride), tuple(padding), tuple(dilation), groups, padding_mode, padding_value, device,
-           epilogue, algorithm, out_dtype, cast)
-    entry = None if signed is None else _entries.get(key)
+    entry = None if signed is None else _entries.get((signed, layer))
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
+    (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, out_dtype,
+     cast) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
     kernel, made = volume.conv3d_and_kernel(
-        input, weight, bias=bias, stride=tuple(stride), padding=_sides(padding), dilation=tuple(dilation),
+        input, weight, bias=bias, stride=stride, padding=_sides(padding), dilation=dilation,
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout=Layout.NCHW, out_dtype=out_dtype, cast=cast, device=device, residual=residual,
         out=out, stream=None)
     if dense:
-        _remember(key, kernel)
+        _remember(signed, layer, kernel)
     return made
 
 
-def _no_images(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int], groups: int,
-               padding_mode: str, out_dtype: str | None) -> Tensor:
+def _dispatched(run: Callable[..., Tensor], tensors: int) -> Callable[..., Tensor]:
+    """The same as PyTorch calls it, with the arguments behind the ``tensors`` (or sizes) one by one."""
+    def call(*args: Any) -> Tensor:
+        return run(*args[:tensors], arguments_of(args[tensors:]))
+
+    return call
+
+
+def _no_images(input: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
+               groups: int, padding_mode: str, out_dtype: str | None) -> Tensor:
     """The output of a batch of no images, which PyTorch's layers take. Raises ShapeError for what a layer of one image
     would be refused for."""
     ConvShape.of((1, *input.shape[1:]), tuple(weight.shape), stride=tuple(stride), padding=_sides(padding),
@@ -217,7 +207,7 @@ def _settled(tensor: Tensor) -> Tensor:
 
 # ---- shapes
 
-def _output(input: Tensor, weight: Tensor, stride: list[int], padding: list[int], dilation: list[int],
+def _output(input: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int],
             out_dtype: str | None) -> Tensor:
     """An empty output of a layer of any number of axes."""
     sizes = [(size + sum(sides) - apart * (taps - 1) - 1) // step + 1 for size, taps, step, sides, apart in zip(
@@ -240,12 +230,12 @@ def _shape_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: 
     return _output(input, weight, stride, padding, dilation, out_dtype)
 
 
-def _shape_input(input_size: list[Any], weight: Tensor, grad_output: Tensor, *_: Any) -> Tensor:
+def _shape_input(input_size: Sequence[Any], weight: Tensor, grad_output: Tensor, *_: Any) -> Tensor:
     return torch.empty(input_size, dtype=grad_output.dtype, device=grad_output.device,
                        memory_format=memory_format(grad_output))
 
 
-def _shape_weight(input: Tensor, weight_size: list[Any], grad_output: Tensor, *_: Any) -> Tensor:
+def _shape_weight(input: Tensor, weight_size: Sequence[Any], grad_output: Tensor, *_: Any) -> Tensor:
     return torch.empty(weight_size, dtype=input.dtype, device=input.device)
 
 
@@ -289,9 +279,9 @@ for _op, _run, _run_input, _run_weight, _shape in (
         (conv3d, run_conv3d, run_conv3d_input, run_conv3d_weight, _shape_conv3d)):
     _name = _op.name().removeprefix("warpconv::")
     for _device in ("CPU", "CUDA"):
-        LIBRARY.impl(_name, _run, _device)
-        LIBRARY.impl(f"{_name}_input", _run_input, _device)
-        LIBRARY.impl(f"{_name}_weight", _run_weight, _device)
+        LIBRARY.impl(_name, _dispatched(_run, FORWARD_TENSORS), _device)
+        LIBRARY.impl(f"{_name}_input", _dispatched(_run_input, GRADIENT_TENSORS), _device)
+        LIBRARY.impl(f"{_name}_weight", _dispatched(_run_weight, GRADIENT_TENSORS), _device)
         LIBRARY.impl(_name, _cast(_op, _device.lower()), f"Autocast{_device}")
     torch.library.register_fake(f"warpconv::{_name}", _shape, lib=LIBRARY)
     torch.library.register_fake(f"warpconv::{_name}_input", _shape_input, lib=LIBRARY)

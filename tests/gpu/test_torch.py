@@ -223,9 +223,10 @@ def test_a_model_that_waits_for_the_host_is_seen():
     large = torch.nn.Sequential(*(torch.nn.Conv2d(256, 256, 3, padding=1) for _ in range(4))).cuda()
     device = torch.device("cuda", 0)
     for training in (False, True):
-        assert measure.waits_for_the_host(small.train(training), (torch.zeros(1, 8, 8, 8, device="cuda"),), {}, device)
-        x = torch.zeros(64, 256, 56, 56, device="cuda")
-        assert not measure.waits_for_the_host(large.train(training), (x,), {}, device)
+        times = measure.whole(small.train(training), (torch.zeros(1, 8, 8, 8, device="cuda"),), {}, device)
+        assert times.host > times.device
+        times = measure.whole(large.train(training), (torch.zeros(64, 256, 56, 56, device="cuda"),), {}, device)
+        assert times.host < times.device
 
 
 @pytest.mark.parametrize("ordinal", range(1, torch.cuda.device_count()) if torch.cuda.is_available() else [])

@@ -143,21 +143,38 @@ def test_measured(model, x):
     assert any("forward and backward" in row.why for row in training.rows)
 
 
-@pytest.mark.parametrize("host_bound", [False, True])
+@pytest.mark.parametrize("whole", [(1e-3, 5e-4), (5e-4, 1e-3)])
 @pytest.mark.parametrize("mine, others, quick", [
     ((1e-4, 5e-5), (2e-4, 4e-5), "device"), ((1e-4, 3e-5), (2e-4, 4e-5), "both"), ((2e-4, 3e-5), (2e-4, 4e-5), "none")])
-def test_where_the_model_waits_for_the_host(monkeypatch, mine, others, quick, host_bound):
+def test_where_the_model_waits_for_the_host(monkeypatch, mine, others, quick, whole):
     """The device's time decides, and where the model waits for the host its time, too; 'graph' asks for the first."""
     monkeypatch.setattr(measure, "in_turn", lambda passes, device: [measure.Times(*mine), measure.Times(*others)])
-    monkeypatch.setattr(measure, "waits_for_the_host", lambda *_: host_bound)
+    monkeypatch.setattr(measure, "whole", lambda *_: measure.Times(*whole))
     for where in ("measure", "graph"):
         model = torch.nn.Sequential(torch.nn.Conv2d(2, 2, 3))
         (row,) = layers.convert(model, torch.randn(1, 2, 5, 5), where=where).rows
-        asked = host_bound and where == "measure"
+        asked = whole[1] > whole[0] and where == "measure"
         taken = quick == "both" or quick == "device" and not asked
         assert row.converted == taken == isinstance(model[0], layers.Conv2d)
         assert ("more of the host" in row.why) == (quick == "device" and asked)
         assert (row.ours, row.theirs) == (mine[0], others[0]) and f"{others[0] / mine[0]:.2g} times" in row.why
+
+
+def test_as_many_layers_are_taken_as_shorten_the_longer_of_both():
+    """Of layers that save the device's time and cost the host's those that save most for it, until the host would be
+    what the model waits for."""
+    def layer(saved, paid, theirs=20.0):
+        return measure.Beside(measure.Times(theirs - saved, 5.0 + paid), measure.Times(theirs, 5.0), "")
+
+    found = {"free": layer(5.0, -1.0), "best": layer(10.0, 2.0), "good": layer(8.0, 2.0), "poor": layer(4.0, 8.0),
+             "slower": layer(-1.0, -3.0), "little": layer(1.0, 0.0)}
+    for whole, taken in (((100.0, 50.0), {"free", "best", "good", "poor"}), ((80.0, 55.0), {"free", "best", "good"}),
+                         ((80.0, 60.0), {"free", "best"}), ((80.0, 76.0), {"free"}), ((50.0, 90.0), {"free"}),
+                         (None, {"free", "best", "good", "poor"})):
+        assert measure.chosen(found, whole and measure.Times(*whole)) == taken, whole
+        device, host = whole or (0.0, 0.0)
+        after = [(device - sum(found[name].saved for name in taken)), host + sum(found[name].paid for name in taken)]
+        assert whole is None or max(after) < max(whole) or not taken
 
 
 def test_layers_that_are_called_several_times_are_measured_at_each(monkeypatch):
@@ -201,7 +218,8 @@ def test_under_autocast_layers_are_seen_as_they_are_called(where, monkeypatch):
 def test_kernels_are_made_together_before_they_are_measured(model, x, monkeypatch):
     order = []
     monkeypatch.setattr(ahead, "build", lambda *_, **__: order.append("built"))
-    monkeypatch.setattr(measure, "quicker", lambda *_: order.append("measured") or (False, "", 1.0, 1.0))
+    monkeypatch.setattr(measure, "beside", lambda *_: order.append("measured") or measure.Beside(
+        measure.Times(1.0, 1.0), measure.Times(1.0, 1.0), ""))
     layers.convert(model, x, where="measure")
     assert order[0] == "built" and "measured" in order
 
@@ -223,7 +241,7 @@ def test_a_call_of_the_whole_model_leaves_no_trace():
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert measure.waits_for_the_host(model, (), {}, torch.device("cpu")) is False
+    assert measure.whole(model, (), {}, torch.device("cpu")) is None
 
 
 def test_on_the_cpu_device_nothing_is_quicker_by_estimate(model, x):

@@ -10,7 +10,8 @@ import torch
 import warpconv
 import warpconv.torch as layers
 from warpconv.runtime.call import conv, signatures, volume
-from warpconv.runtime.torch import operators as ops
+from warpconv.runtime.torch import functional, operators as ops
+from warpconv.runtime.torch.layers import _known as known
 
 from .layers import close, theirs
 
@@ -53,6 +54,37 @@ def test_a_recorded_call_is_checked_once(checked):
             name: value for name, value in more.items() if name != "activation"}}).detach()
         close(made.detach(), wanted.relu() if "activation" in more else wanted)
     assert len(checked) == 4 and len(ops._entries) == 4
+
+
+def test_a_recorded_layers_arguments_are_looked_at_once(checked, monkeypatch):
+    """Forward and both gradients come from what is remembered; a layer's attributes may change."""
+    looked, real = [], functional._rest_of
+    monkeypatch.setattr(functional, "_rest_of", lambda *args: looked.append(1) or real(*args))
+    functional._rests.clear()
+    known.clear()
+    ours, other = (where.Conv2d(4, 4, 3, padding=1, groups=4) for where in (layers, torch.nn))
+    other.double().load_state_dict(ours.state_dict())
+    for padding in (1, 1, 1, 0):
+        ours.padding = other.padding = (padding, padding)
+        x = torch.randn(2, 4, 9, 8)
+        given, wanted = x.clone().requires_grad_(), x.double().requires_grad_()
+        made, exact = ours(given), other(wanted)
+        close(made.detach(), exact.detach())
+        grad = torch.randn_like(made)
+        for a, b in zip(torch.autograd.grad(made, (given, *ours.parameters()), grad),
+                        torch.autograd.grad(exact, (wanted, *other.parameters()), grad.double())):
+            close(a, b, 4.0)
+    assert len(looked) == 2 and len(known) == 2 and len(checked) == 2 and len(ops._entries) == 6
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_a_biass_gradient_is_summed_in_float32(dtype, order):
+    """A sum of 5,000 ones in the element type itself would stay at 2048, or 256."""
+    layer = layers.Conv2d(2, 2, 1, groups=2).to(dtype)
+    x = torch.zeros(2, 2, 50, 50, dtype=dtype).contiguous(memory_format=order)
+    layer(x).backward(torch.ones_like(x))
+    assert layer.bias.grad.tolist() == torch.full((2,), 5000.0).to(dtype).tolist()
 
 
 def test_tensors_with_gaps_are_checked_each_time(checked):

@@ -1,0 +1,37 @@
+"""Calls of PyTorch's modules, which come with the same arguments each time: these are looked at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.runtime.call.checks import MOST_LAYERS
+
+from . import autograd, functional
+from .arguments import LayerArguments
+
+_known: dict[tuple[Any, ...], LayerArguments] = {}
+
+
+def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
+           padding_mode: str, precision: str) -> Tensor:
+    """``functional.conv2d`` of a layer, recorded. Raises as it does."""
+    if torch.compiler.is_compiling() or input.dim() != 4 or isinstance(padding, str):
+        return functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                                 separable=False, precision=precision)
+    key = bias is None, stride, padding, dilation, groups, padding_mode, precision
+    layer = _known.get(key)
+    if layer is not None:
+        return autograd.conv(input, weight, bias, None, layer)
+    made = functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
+                             separable=False, precision=precision)
+    _, rest = functional.arguments_behind(weight, bias is not None, False, stride, padding, dilation, groups,
+                                          padding_mode, 0.0, None, (), "auto", "NCHW", None, None, "nearest", "auto",
+                                          False, None, precision)
+    if isinstance(rest, LayerArguments):
+        if len(_known) >= MOST_LAYERS:
+            _known.clear()
+        _known[key] = rest
+    return made
