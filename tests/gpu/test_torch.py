@@ -206,7 +206,7 @@ def test_convert_on_the_gpu():
     import warpconv.torch as layers
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 64, 3, padding=1), torch.nn.Conv2d(64, 64, 7, padding=3, groups=64),
                                 torch.nn.Conv2d(64, 64, 3, padding=1)).cuda()
-    x = torch.randn(16, 3, 56, 56, device="cuda")
+    x = torch.randn(64, 3, 112, 112, device="cuda")      # enough for the GPU to take longer than the host
     alone = support.WORKERS == 1        # else the host's time is that of all processes
     for training, where in ((False, "estimate"), *([(False, "measure")] if alone else []), (False, "graph"),
                             (True, "graph")):

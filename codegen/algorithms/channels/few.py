@@ -12,7 +12,8 @@ from dataclasses import replace
 from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .lines import FEW_TAPS, LINES_REGISTERS, LINES_THREADS, lines_options_refusal, lines_refusal, resident_lines
+from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_THREADS, lines_options_refusal, lines_refusal, resident_lines,
+                    takes_single_rows)
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 ROWS = (14, 7, 4, 2, 1)         # of a sub-block
@@ -30,7 +31,7 @@ START_INSTRUCTIONS = 150        # of a thread: where it is, what it copies
 
 def choice(spec: KernelSpec, p: int, q: int, images: int) -> ChannelsOptions | None:
     """The plan values of the least cycles for so many images; None where none fits."""
-    lines = lines_refusal(spec) is None
+    lines = lines_refusal(spec) is None and takes_single_rows(spec)
     found = [(_cycles(spec, options, numbers, p, q, images), options)
              for options, numbers in (_lines(spec, q) if lines else _rings(spec, p, q))]
     if not found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
 
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
@@ -39,11 +38,14 @@ def lines_refusal(spec: KernelSpec) -> str | None:
         return f"{spec.arch} has no asynchronous copies, which bring lines; body=ring serves it"
     if spec.filters != 1:
         return f"lines with {spec.filters} filters a channel; body=ring serves them"
-    if spec.stride[0] // gcd(spec.stride[0], spec.dilation[0]) != 1:
-        return f"lines with a vertical stride of {spec.stride[0]}; body=ring serves it"
     if spec.c * spec.dtype.itemsize % 4:
         return f"lines of C = {spec.c} channels, which cannot be copied in pieces of 4 bytes; body=ring serves them"
     return None
+
+
+def takes_single_rows(spec: KernelSpec) -> bool:
+    """Whether a step of a walk has one input row: a vertical stride of 1, or one that divides the dilation."""
+    return spec.dilation[0] % spec.stride[0] == 0
 
 
 def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:

@@ -91,6 +91,7 @@ class BlockLine:
     copies: tuple[int, ...]  # of a thread
     stages_ahead: int
     elements: int            # of the row
+    step_elements: int       # of the rows of a step
     words: int               # 32-bit words of all rows
     shared_bytes: int        # of rows and filters
     channels_left: bool      # the last block of channels is not full
@@ -179,7 +180,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
     if lines or pixels:
         guarded_left = guarded_right = ()
-    vectors, line = spec.k // options.vector, _line(spec, options, offsets[-1] + 1)
+    vectors, line = spec.k // options.vector, _line(spec, options, offsets[-1] + 1, rows_of_step)
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
     return ChannelsNumbers(
         threads=options.block_channels * options.block_columns * options.block_rows, packed=packed, converted=converted,
@@ -203,7 +204,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         guarded_rows=not pixels and (step_rows > 1 or not zeros))
 
 
-def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
+def _line(spec: KernelSpec, options: ChannelsOptions, window: int, rows_of_step: tuple[int, ...]) -> BlockLine:
     """For `window` input columns of a thread."""
     pixel, taps, size = options.block_channels * options.vector, spec.r * spec.s, spec.dtype.itemsize
     piece = gcd(pixel, spec.c, 16 // size)
@@ -212,10 +213,11 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
     filter_piece = gcd(pixel * taps, spec.k * taps, 16 // size)
     stages = max(1, options.prefetch_rows // options.stage_rows)
     elements = columns * pixel
-    all_rows = (stages + 1) * options.stage_rows * elements
+    step_elements = len(rows_of_step) * elements
+    all_rows = (stages + 1) * options.stage_rows * step_elements
     return BlockLine(columns=columns, pixel=pixel, piece=piece, copy_bytes=piece * size, copy_columns=copy_columns,
                 copies=tuple(range(min(SHARED_STATIC // 4, -(-columns // max(1, copy_columns))))), stages_ahead=stages,
-                elements=elements,
+                elements=elements, step_elements=step_elements,
                 words=all_rows * size // 4, shared_bytes=(all_rows + pixel * taps) * size,
                 channels_left=spec.k % pixel > 0, taps=taps, filter_piece=filter_piece,
                 filter_bytes=filter_piece * size, way="ca" if options.copies is Copies.CACHED else "cg")
@@ -223,7 +225,7 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int) -> BlockLine:
 
 def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
     """Registers of a thread, about: weights, accumulators, the row in work and those loaded ahead, and addresses."""
-    rows = len(numbers.rows_of_step)
+    rows = 1 if options.body is Body.LINES else len(numbers.rows_of_step)      # lines are read one by one
     columns = len(numbers.loads) * rows
     words = max(1, spec.dtype.itemsize * numbers.inputs // 4) * columns
     values = numbers.input_units * columns

@@ -27,7 +27,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from . import few, strided
-from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
+from .lines import (line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines,
+                    takes_single_rows)
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 from .strided import REGISTER_MARGIN
 
@@ -89,7 +90,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
         if found is not None:
             return found
     if lines_refusal(spec) is None:
-        found = lines_defaults(spec, p, q, shape is not None)
+        found = (lines_defaults if takes_single_rows(spec) else strided.lines)(spec, p, q, shape is not None)
         if found is not None:
             return found
     if strided.serves(spec) and shape is not None:
@@ -283,7 +284,7 @@ def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, 
     loads = len(numbers.loads)
     if options.body is Body.LINES:
         rows = options.sub_block_rows + numbers.ring_rows - 1
-        loads, fma = len(numbers.line.copies), rows * products
+        loads, fma = len(numbers.line.copies) * len(numbers.rows_of_step), rows * products
     elif options.body is Body.RING:
         steps = options.sub_block_rows + numbers.ring_rows - 1
         rows, fma = (steps + options.prefetch_rows) * len(numbers.rows_of_step), steps * products

@@ -1,20 +1,39 @@
-"""``channels`` of 16 bits whose filters move by several rows: the ring whose rounds of blocks take the fewest cycles.
+"""``channels`` of filters that move by several rows: lines of all channels of a pixel; and where these are not served,
+of 16 bits the ring whose rounds of blocks take the fewest cycles.
 
 Counting instructions, as for other layers, picks threads of a column or two there, which leave a multiprocessor with
 too few bytes on their way: 5x5 with stride 2 of 672 channels on 14x14 took 16.3 us on an H200, where four columns of
-one channel take 8.9 (float16, batch 32, 2026-11-24).
+one channel take 8.9 (float16, batch 32, 2026-11-24), and lines 6.9 (H100, 2026-11-25).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import Body, ChannelsNumbers, ChannelsOptions
+from .lines import FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal
+from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
+# Lines, of what was quickest of 1,500 timed on an H100 on 2026-11-25 (3x3 to 11x11 of 14^2 to 112^2, stride 2 to 4,
+# batch 32 and 128, float32 and float16)
+LINE_COLUMNS = 2            # of a thread, and
+LINE_COLUMNS_OF_MANY = 4    # of many taps,
+MOST_OF_MANY = 100          # unless their weights leave no room
+LINE_CHANNELS = 128         # threads of a block along the channels, at most and evenly
+LINE_THREADS = 256          # of a block, further columns beside them
+LINE_ROWS = 7               # of a sub-block, and
+LINE_ROWS_OF_TALL = 14      # of planes taller than
+TALL = 14                   # rows,
+LINE_ROWS_OF_MANY = 28      # of many taps,
+LINE_BLOCKS = 1.5           # where that leaves so many blocks a multiprocessor
+LINE_IMAGES = 32            # of so many images
+# Steps ahead, the first that shared memory holds: of 16 bits; in float32 of planes that are not tall, and tall ones,
+# whose copies took a tenth longer with 3 and 4
+STEPS_AHEAD, STEPS_AHEAD_FLOAT, STEPS_AHEAD_TALL_FLOAT = (3, 2, 1), (4, 3, 2, 1), (5, 2, 1)
 MOST_REGISTERS = 212        # planned of a thread
 REGISTER_MARGIN = 16        # beyond the planned ones, so that nothing spills
 COLUMNS = (4, 5, 7)         # of a thread; fewer were slower wherever rows were long enough
@@ -33,6 +52,54 @@ STEP_INSTRUCTIONS = 10      # besides products, loads, conversions
 START_INSTRUCTIONS = 60     # of a thread
 STORE_INSTRUCTIONS = 1.5    # of an output
 WEIGHT_INSTRUCTIONS = 2.3   # of a weight, on its way to its register
+
+
+def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
+    """The plan values of lines; None where none fits. The width is ``known`` of a layer."""
+    taps, half = spec.r * spec.s, spec.dtype.is_half
+    vector = 2 if spec.numerics is Numerics.FLOAT16 or half and taps < FEW_TAPS and spec.k % 2 == 0 else 1
+    vectors = -(-spec.k // vector)
+    channels = -(-vectors // -(-vectors // LINE_CHANNELS))
+    channels += channels * vector * spec.dtype.itemsize % 4 // 2         # copies are of 4 bytes and more
+    many = MANY_TAPS <= taps <= MOST_OF_MANY
+    columns = min(LINE_COLUMNS_OF_MANY if many else LINE_COLUMNS, q)
+    options = ChannelsOptions(
+        body=Body.LINES, vector=vector, columns=columns, width=Width.WHOLE if known and q % columns == 0 else Width.ANY,
+        stage_rows=1, block_channels=channels, block_columns=max(1, min(LINE_THREADS // channels, -(-q // columns))))
+    if spec.k % vector or lines_options_refusal(spec, options) is not None:
+        return None
+    while (found := _fitting(spec, replace(options, sub_block_rows=_rows(spec, options, p, q)), p)) is None:
+        if options.block_columns > 1:
+            options = replace(options, block_columns=options.block_columns // 2)
+        elif options.columns > LINE_COLUMNS:
+            options = replace(options, columns=LINE_COLUMNS)
+        elif options.block_channels % 4 == 0:
+            options = replace(options, block_channels=options.block_channels // 2)
+        else:
+            return None
+    return found
+
+
+def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
+    """Tall sub-blocks where these leave enough blocks."""
+    strips = -(-q // (options.columns * options.block_columns))
+    beside = LINE_IMAGES * strips * -(-spec.k // (options.vector * options.block_channels))
+    wanted = (LINE_ROWS_OF_MANY if spec.r * spec.s >= MANY_TAPS else LINE_ROWS_OF_TALL) if p > TALL else LINE_ROWS
+    while wanted > LINE_ROWS and beside * -(-p // wanted) < LINE_BLOCKS * spec.hardware.multiprocessors:
+        wanted //= 2
+    return wanted
+
+
+def _fitting(spec: KernelSpec, options: ChannelsOptions, p: int) -> ChannelsOptions | None:
+    """With as many steps ahead as there is room for."""
+    ahead = STEPS_AHEAD if spec.dtype.is_half else STEPS_AHEAD_TALL_FLOAT if p > TALL else STEPS_AHEAD_FLOAT
+    for steps in ahead:
+        found = replace(options, prefetch_rows=steps)
+        numbers = numbers_of(spec, found)
+        if (numbers.line.shared_bytes <= SHARED_STATIC and registers_of(spec, found, numbers) <= LINES_REGISTERS
+                and spec.r * spec.s * found.columns * numbers.units <= LINES_TEXT):
+            return found
+    return None
 
 
 def serves(spec: KernelSpec, options: ChannelsOptions | None = None) -> bool:

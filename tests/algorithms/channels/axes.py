@@ -70,6 +70,13 @@ def channels_variants() -> Iterable[Row]:
                    stride=(1, (1, 2))[i // 3 % 2], dilation=(1, (3, 1), (1, 2))[i % 3], dtype=DTYPES[i % 3],
                    layout="NHWC", numerics="float16" if i % 3 and turn == 2 else "float32", body="lines", vector=2,
                    columns=3, width="any", sub_block_rows=5, prefetch_rows=2, stage_rows=turn, block=(4, 3, 1))
+    for i, (border, stride) in enumerate(itertools.product(BORDERS, (2, (3, 1), (4, 2)))):
+        yield dict(filter=((3, 3), (5, 4), (2, 5), (1, 1), (7, 1))[i % 5], channels=((8, 8, 8), (6, 6, 6))[i // 3 % 2],
+                   padding=("large", "same")[i % 2], padding_mode=border, epilogue=WITH_RESIDUAL[i % 9], stride=stride,
+                   dilation=(1, (3, 1), (1, 2), (2, 1))[i % 4], dtype=DTYPES[i // 2 % 3], layout="NHWC",
+                   numerics="float16" if i % 5 == 4 and i // 2 % 3 else "float32", body="lines", vector=2, columns=3,
+                   width="any", sub_block_rows=(5, 3, 14)[i // 3 % 3], prefetch_rows=2, stage_rows=1 + i % 2,
+                   block=(4, 3, 1))
 
 
 ROWS = {"channels": Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants,

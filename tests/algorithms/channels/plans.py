@@ -33,6 +33,8 @@ def plans() -> dict[str, KernelPlan]:
         "channels_3x3_reflect": _channels(depthwise(3, padding_mode="reflect"), BIAS),
         "channels_3x3_constant_stride_2": _channels(
             depthwise(3, stride=2, padding_mode="constant", padding_value=0.5), columns=1, width="any"),
+        "channels_3x3_lines_stride_2": _channels(
+            depthwise(3, stride=2), BIAS, body="lines", prefetch_rows=2, block_columns=4),
         "channels_3x3_lines_circular": _channels(
             depthwise(3, padding_mode="circular"), RELU, body="lines", prefetch_rows=4, stage_rows=2),
         "channels_3x3_lines_constant_float16": _channels(

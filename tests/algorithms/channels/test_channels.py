@@ -170,24 +170,11 @@ def test_a_block_has_no_idle_threads_along_the_channels():
 def test_small_filters_take_lines_or_the_ring_and_large_ones_tiles():
     assert planned(depthwise(3)).options.body is Body.LINES
     assert {planned(depthwise(3, **change)).options.body
-            for change in (dict(stride=2), dict(multiplier=2), dict(c=33, dtype="float16"))}.isdisjoint({Body.LINES})
+            for change in (dict(multiplier=2), dict(c=33, dtype="float16"))}.isdisjoint({Body.LINES})
     assert planned(depthwise(31, c=128)).options.body is Body.TILE
     assert planned(depthwise(3, side=56)).options.width is Width.WHOLE
     with pytest.raises(UnsupportedSpec, match="Q a multiple of 4, not 57"):
         planned(depthwise(3, side=57), columns=4, width="whole")
-
-
-@pytest.mark.parametrize("size, c, side", [(3, 144, 56), (5, 144, 56), (5, 672, 14), (3, 232, 14), (3, 24, 57)])
-def test_threads_of_strided_layers_have_several_columns(size, c, side):
-    """Of 16 bits: threads of a column or two leave too few bytes on their way; narrow images have no more columns."""
-    layer = depthwise(size, c=c, side=side, stride=2, dtype="float16", n=32)
-    found = planned(layer)
-    assert found.options.body is Body.RING and found.options.columns in (4, 5, 7) and found.options.prefetch_rows == 2
-    assert (found.options.width is Width.WHOLE) == (layer.q % found.options.columns == 0)
-    assert planned(replace(layer, n=256)).options == found.options
-    assert plan_layer(layer).spec.algorithm == "channels"
-    narrow = planned(depthwise(size, c=c, side=5, stride=2, dtype="float16", n=32))
-    assert narrow.options.columns <= 3
 
 
 # ---- the ring
@@ -266,7 +253,7 @@ LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, 
 
 
 @pytest.mark.parametrize("shape, values, says", [
-    (depthwise(stride=2), {}, "vertical stride of 2"), (depthwise(multiplier=2), {}, "2 filters a channel"),
+    (depthwise(multiplier=2), {}, "2 filters a channel"),
     (depthwise(c=33, dtype="float16"), dict(vector=1), "C = 33"),
     (depthwise(dtype="float16"), dict(vector=1, block_channels=5), "a block of 5 channels"),
     (depthwise(), dict(block_rows=2), "block_rows = 2"),

@@ -1,0 +1,37 @@
+"""``channels`` of filters that move by several rows: which plan values they have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from warpconv.codegen.algorithms.channels.numbers import Body, Width
+from warpconv.codegen.dtypes import DType
+from warpconv.codegen.select import plan_layer
+
+from .test_channels import depthwise, planned
+
+
+@pytest.mark.parametrize("size, c, side", [(3, 144, 56), (5, 144, 56), (5, 672, 14), (3, 232, 14), (3, 24, 57)])
+def test_strided_layers_have_lines_of_whole_pixels(size, c, side):
+    """All channels of a pixel, evenly, several steps ahead; where there are no asynchronous copies 16 bits have a ring
+    whose threads have several columns, but for narrow images."""
+    for dtype in ("float16", "float32"):
+        layer = depthwise(size, c=c, side=side, stride=2, dtype=dtype, n=32)
+        found = planned(layer)
+        assert found.options.body is Body.LINES and found.options.prefetch_rows > 1 and found.options.stage_rows == 1
+        blocks, channels = found.numbers.channel_blocks, found.options.block_channels * found.options.vector
+        assert blocks * channels - c < blocks * 2 and found.options.block_channels <= 128
+        assert (found.options.width is Width.WHOLE) == (layer.q % found.options.columns == 0)
+        assert planned(replace(layer, n=256)).options == found.options
+        assert plan_layer(layer).spec.algorithm == "channels"
+    older = planned(replace(layer, dtype=DType.FLOAT16), arch="sm_75")
+    assert older.options.body is Body.RING and older.options.columns in (4, 5, 7)
+    assert planned(depthwise(size, c=c, side=5, stride=2, dtype="float16", n=32), arch="sm_75").options.columns <= 3
+
+
+def test_few_blocks_of_a_strided_layer_have_fewer_rows():
+    """A GPU has more multiprocessors than blocks of tall sub-blocks, of few channels."""
+    rows = {c: planned(depthwise(3, c=c, side=56, stride=2, n=32)).options.sub_block_rows for c in (24, 144)}
+    assert rows == {24: 7, 144: 14}
