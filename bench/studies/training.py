@@ -32,8 +32,8 @@ A step is a forward pass of {BATCH} drawn images of 224 x 224, the cross entropy
 and a fused AdamW, of networks of torchvision with drawn weights in training mode (dropout and stochastic depth off,
 so that all compute the same). *Stock* is PyTorch's with cuDNN in benchmark mode. *eager* is by the clock, {STEPS}
 steps a sample, with the same weights after `warpconv.torch.convert(model, x, where="measure")`: layers are ours where
-both passes together were measured to take the GPU less time, and, in a network that waits for the host's launches, the
-host no more. *graph* is one CUDA graph of a step, after `where="graph"`, which asks for the GPU's time alone. Samples
+both passes together were measured to take the GPU less time, as far as the host does not become what the network waits
+for. *graph* is one CUDA graph of a step, after `where="graph"`, which asks for the GPU's time alone. Samples
 take turns; medians of {TURNS}. The losses of the first steps are compared.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import gcd
 
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
@@ -43,9 +44,9 @@ def lines_refusal(spec: KernelSpec) -> str | None:
     return None
 
 
-def takes_single_rows(spec: KernelSpec) -> bool:
-    """Whether a step of a walk has one input row: a vertical stride of 1, or one that divides the dilation."""
-    return spec.dilation[0] % spec.stride[0] == 0
+def rows_of_step(spec: KernelSpec) -> int:
+    """Input rows from one step of a walk to the next: one where the vertical stride is 1, or divides the dilation."""
+    return spec.stride[0] // gcd(spec.stride[0], spec.dilation[0])
 
 
 def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:

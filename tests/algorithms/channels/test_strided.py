@@ -35,3 +35,11 @@ def test_few_blocks_of_a_strided_layer_have_fewer_rows():
     """A GPU has more multiprocessors than blocks of tall sub-blocks, of few channels."""
     rows = {c: planned(depthwise(3, c=c, side=56, stride=2, n=32)).options.sub_block_rows for c in (24, 144)}
     assert rows == {24: 7, 144: 14}
+
+
+def test_few_images_of_a_strided_layer():
+    """One image has all rows of a walk on their way at once; from four on it is as of many."""
+    one, eight, many = (planned(depthwise(3, c=240, side=28, stride=2, dtype="float16", n=n)) for n in (1, 8, 64))
+    options, numbers = one.options, one.numbers
+    assert options.body is Body.LINES and options.prefetch_rows >= options.sub_block_rows + numbers.ring_rows - 1
+    assert eight.options == many.options != options
