@@ -51,6 +51,10 @@ class Beside(NamedTuple):
         return self.ours.host - self.theirs.host
 
     @property
+    def is_free(self) -> bool:
+        return self.ours.host <= AS_LONG * self.theirs.host
+
+    @property
     def is_quicker(self) -> bool:
         return self.ours.device < MARGIN * self.theirs.device
 
@@ -73,16 +77,16 @@ def beside(module: Any, kind: type, inputs: list[Tensor]) -> Beside:
 def chosen(found: Mapping[Any, Beside], whole: Times | None) -> set[Any]:
     """Which layers become warpconv's: those that take less of the device's time, and, in a model whose call takes so
     much of the device and the host (``whole``), as many of them as shorten the longer of both. First those that take
-    the host no longer, then those that save most of the device's time for the host's."""
+    the host no longer (within AS_LONG, which is not asked what it adds up to), then those that save most of the
+    device's time for the host's."""
     quicker = {layer: times for layer, times in found.items() if times.is_quicker}
     if whole is None:
         return set(quicker)
     device, host = whole
     taken = set()
-    for layer, times in sorted(quicker.items(), key=lambda item: max(0.0, item[1].paid) / item[1].saved):
-        free = times.ours.host <= AS_LONG * times.theirs.host
+    for layer, times in sorted(quicker.items(), key=lambda item: (not item[1].is_free, item[1].paid / item[1].saved)):
         after = device - times.saved, host + times.paid
-        if free or max(after[0], SLOWER * after[1]) < max(device, SLOWER * host):
+        if times.is_free or max(after[0], SLOWER * after[1]) < max(device, SLOWER * host):
             taken.add(layer)
             device, host = after
     return taken
@@ -105,25 +109,49 @@ def whole(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any
     with torch.random.fork_rng([device]):
         if model.training:
             try:
-                return _by_both_clocks(_step(model, args, named), device)
+                return _by_both_clocks(lambda *given: _step(model, *given), args, named, device)
             except Exception:   # in training mode a model may want more than the example, such as targets
                 pass
         with evaluated(model), torch.no_grad():
-            times = _by_both_clocks(lambda: model(*args, **named), device)
+            times = _by_both_clocks(lambda args, named: lambda: model(*args, **named), args, named, device)
     return Times(*(TRAINED * seconds for seconds in times)) if model.training else times
 
 
-def _by_both_clocks(once: Callable[[], Any], device: torch.device) -> Times:
-    hosts = []
-    for _ in range(2):
-        once()
-    for _ in range(5):
+def _by_both_clocks(call: Callable[[tuple[Any, ...], Mapping[str, Any]], Callable[[], Any]], args: tuple[Any, ...],
+                    named: Mapping[str, Any], device: torch.device) -> Times:
+    """The host's time is that of an eighth of the batch, where there is one: of the whole it may hold what the host
+    waits for a GPU that is behind, in a full queue or in calls that read results."""
+    once = call(args, named)
+    (times,) = in_turn([once], device, rounds=3, calls=1)
+    hosts = [_of_the_host(once, device)]
+    try:
+        hosts.append(_of_the_host(call(*_fewer(args, named)), device))
+    except Exception:       # a model may want the sizes that it was given
+        pass
+    return Times(times.device, min(hosts))
+
+
+def _of_the_host(once: Callable[[], Any], device: torch.device) -> float:
+    """Seconds until a call returns whose GPU had nothing to do."""
+    found = []
+    for turn in range(7):
         torch.cuda.synchronize(device)
         start = time.perf_counter()
         once()
-        hosts.append(time.perf_counter() - start)
-    (times,) = in_turn([once], device, rounds=3, calls=1)
-    return Times(times.device, statistics.median(hosts))
+        if turn > 1:
+            found.append(time.perf_counter() - start)
+    torch.cuda.synchronize(device)
+    return statistics.median(found)
+
+
+def _fewer(args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with an eighth of the images: of every tensor that has as many as the first one."""
+    leaves, form = _pytree.tree_flatten((args, dict(named)))
+    batch = next((leaf.shape[0] for leaf in leaves if isinstance(leaf, Tensor) and leaf.dim() > 1), 0)
+    found: tuple[tuple[Any, ...], dict[str, Any]] = _pytree.tree_unflatten([
+        leaf[:max(1, batch // 8)] if isinstance(leaf, Tensor) and leaf.dim() and leaf.shape[0] == batch else leaf
+        for leaf in leaves], form)
+    return found
 
 
 def _step(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any]) -> Callable[[], Any]:

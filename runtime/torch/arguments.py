@@ -1,7 +1,8 @@
-"""What the operators of torch.ops.warpconv take behind their tensors, as one object for equal arguments."""
+"""What the operators of torch.ops.warpconv take behind their tensors, as one object for all calls with the same."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from warpconv.runtime.call.checks import MOST_LAYERS
@@ -9,6 +10,7 @@ from warpconv.runtime.call.checks import MOST_LAYERS
 from . import steps as epilogues
 
 GEOMETRY = 7            # arguments of it, the same for all operators; an epilogue follows in the forward ones
+GROUPS = 3              # their place in it, behind stride, padding and dilation
 _ADDED = ("bias", "residual")
 
 
@@ -18,29 +20,53 @@ class LayerArguments:
     output (``by_output``), and whether all that it does is to add (``adds``).
 
     It stands for the arguments where calls are remembered, and is compared by what it is, so that nothing of them is
-    hashed in a call."""
+    hashed in a call. Those that are not ``kept`` are met once."""
 
-    __slots__ = ("rest", "geometry", "steps", "before", "by_output", "adds")
+    __slots__ = ("rest", "geometry", "steps", "before", "by_output", "adds", "kept")
 
-    def __init__(self, rest: tuple[Any, ...]):
+    def __init__(self, rest: tuple[Any, ...], kept: bool = True):
         self.rest = rest
         self.geometry = rest[:GEOMETRY]
         self.steps, self.before, self.by_output = epilogues.told(rest[GEOMETRY] if len(rest) > GEOMETRY else "")
         self.adds = all(step.name in _ADDED for step in self.steps)
+        self.kept = kept
 
 
-_known: dict[tuple[Any, ...], LayerArguments] = {}
+_made: dict[tuple[Any, ...], LayerArguments] = {}
 
 
 def arguments_of(rest: tuple[Any, ...]) -> LayerArguments:
     """Those of a call of an operator, whose numbers PyTorch has brought to the types that the operator takes."""
-    key = tuple(map(_hashable, rest))
-    found = _known.get(key)
-    if found is None:
-        if len(_known) >= MOST_LAYERS:
-            _known.clear()
-        found = _known[key] = LayerArguments(key)
+    made = tuple(map(_hashable, rest))
+    return _made.get(made) or _make(made, made)
+
+
+def _make(key: tuple[Any, ...], rest: tuple[Any, ...]) -> LayerArguments:
+    if len(_made) >= MOST_LAYERS:
+        _made.clear()
+    found = _made[key] = LayerArguments(rest)
     return found
+
+
+def arguments_given(rest: tuple[Any, ...]) -> LayerArguments:
+    """Those of a call of a function. What is no number of the right type is equal to one (1.0, True), and refused where
+    the call is checked: it gets an object of its own."""
+    *places, groups = rest[:GROUPS + 1]
+    others = rest[GROUPS + 1:]
+    try:
+        places = [tuple(map(_integer, numbers)) for numbers in places]
+        groups = _integer(groups)
+    except TypeError:
+        return LayerArguments((*map(tuple, rest[:GROUPS]), *rest[GROUPS:]), kept=False)
+    made = (*places, groups, *others)
+    key = made, *map(type, others)
+    return _made.get(key) or _make(key, made)
+
+
+def _integer(value: Any) -> int:
+    if type(value) is bool:
+        raise TypeError
+    return operator.index(value)
 
 
 def _hashable(value: Any) -> Any:

@@ -136,9 +136,12 @@ class Conv(torch.autograd.Function):
 
 
 def _over_pixels(grad: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient of a bias: summed over images and pixels in float32, as PyTorch sums 16-bit elements by itself."""
+    """The gradient of a bias: summed over images and pixels in float32, as PyTorch sums 16-bit elements on a GPU by
+    itself (on the host it keeps the parts of several threads in their own type)."""
     axes = (0, *range(2, grad.dim()))
-    return grad.sum(axes) if grad.dtype is dtype else grad.sum(axes, dtype=torch.float32).to(dtype)
+    if grad.dtype is dtype and (grad.is_cuda or dtype is torch.float32):
+        return grad.sum(axes)
+    return grad.sum(axes, dtype=torch.float32).to(dtype)
 
 
 class ConvInput(torch.autograd.Function):

@@ -23,7 +23,7 @@ from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
 from . import autograd, operators as ops, steps as epilogues
-from .arguments import LayerArguments, arguments_of
+from .arguments import LayerArguments, arguments_given
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
 
@@ -62,19 +62,18 @@ def arguments_behind(weight: Tensor, bias: bool, residual: bool, *given: Any) ->
     taps = weight.shape[2:] if isinstance(given[1], str) else None
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
         return _rest_of(taps, bias, residual, *given)
-    key = taps, bias, residual, repr(given[:4]), given[4:], type(given[-2])     # (1.0, 1.0) is no (1, 1), but equal
+    # (1.0, 1.0) is no (1, 1), but equal, and so is what stands in separable's and workspace_limit's places
+    key = taps, bias, residual, repr(given[:4]), given[4:], *map(type, given[-3:])
     try:
         found = _rests.get(key)
     except TypeError:       # lists and other unhashable arguments
-        key = None
-        found = None
+        last, rest = _rest_of(taps, bias, residual, *given)
+        return last, arguments_given(rest)
     if found is None:
         last, rest = _rest_of(taps, bias, residual, *given)
-        found = last, LayerArguments(rest)
-        if key is not None:
-            if len(_rests) >= MOST_LAYERS:
-                _rests.clear()
-            _rests[key] = found
+        if len(_rests) >= MOST_LAYERS:
+            _rests.clear()
+        found = _rests[key] = last, arguments_given(rest)
     return found
 
 
@@ -188,9 +187,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     if torch.compiler.is_compiling():
         made = ops.conv3d(x, weight, bias, added, *rest)
     else:
-        whole = all(type(number) is int for number in (*stride, *padding, *dilation))      # 1.0 is no 1, but equal
-        layer = arguments_of(rest) if whole else LayerArguments((*map(tuple, rest[:3]), *rest[3:]))
-        made = autograd.conv(x, weight, bias, added, layer, recorded)
+        made = autograd.conv(x, weight, bias, added, arguments_given(rest), recorded)
     return _given(_back(made, alone, last), out)
 
 

@@ -12,7 +12,7 @@ from warpconv.runtime.call.checks import MOST_LAYERS
 from . import autograd, functional
 from .arguments import LayerArguments
 
-_known: dict[tuple[Any, ...], LayerArguments] = {}
+_looked_at: dict[tuple[Any, ...], LayerArguments] = {}
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
@@ -21,8 +21,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
     if torch.compiler.is_compiling() or input.dim() != 4 or isinstance(padding, str):
         return functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                                  separable=False, precision=precision)
-    key = bias is None, stride, padding, dilation, groups, padding_mode, precision
-    layer = _known.get(key)
+    key = bias is None, repr((stride, padding, dilation, groups)), padding_mode, precision      # 1.0 is no 1, but equal
+    layer = _looked_at.get(key)
     if layer is not None:
         return autograd.conv(input, weight, bias, None, layer)
     made = functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
@@ -30,8 +30,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
     _, rest = functional.arguments_behind(weight, bias is not None, False, stride, padding, dilation, groups,
                                           padding_mode, 0.0, None, (), "auto", "NCHW", None, None, "nearest", "auto",
                                           False, None, precision)
-    if isinstance(rest, LayerArguments):
-        if len(_known) >= MOST_LAYERS:
-            _known.clear()
-        _known[key] = rest
+    if isinstance(rest, LayerArguments) and rest.kept:
+        if len(_looked_at) >= MOST_LAYERS:
+            _looked_at.clear()
+        _looked_at[key] = rest
     return made

@@ -119,7 +119,8 @@ def _remember(signed: Any, layer: LayerArguments, kernel: Kernel) -> None:
 
 
 def _keep(key: tuple[Any, ...], entry: Entry) -> None:
-    if env.settings().templates is None:
+    """``key`` ends in the layer's arguments."""
+    if key[-1].kept and env.settings().templates is None:
         if len(_entries) >= MOST_LAYERS:
             _entries.clear()
         _entries[key] = entry
@@ -129,30 +130,32 @@ def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tens
     """The data and the filter gradient of a layer, by the two functions of a module for its number of axes. A call is
     done as one of such tensors was before, else by the function, which is given what remembers it."""
     def run_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, layer: LayerArguments) -> Tensor:
-        signed = None if recording.graph is not None else signatures.sign_call(grad_output, weight, None, None, None)
+        grad = _settled(grad_output)
+        signed = None if recording.graph is not None else signatures.sign_call(grad, weight, None, None, None)
         key = (signed, "data", tuple(input_size), layer)
         entry = None if signed is None else _entries.get(key)
-        if entry is not None and (made := entry.repeat(grad_output, weight, None, None, None, None)) is not None:
+        if entry is not None and (made := entry.repeat(grad, weight, None, None, None, None)) is not None:
             return made     # type: ignore[no-any-return]
         if not input_size[0]:
             return _shape_input(input_size, weight, grad_output)
-        grad, (stride, padding, dilation, groups, padding_mode, _, device) = _settled(grad_output), layer.geometry
+        stride, padding, dilation, groups, padding_mode, _, device = layer.geometry
         return calls.data_gradient(     # type: ignore[no-any-return]
             key[2], weight, grad, stride, _sides(padding), dilation, groups, padding_mode, device=device,
-            remember=None if signed is None or grad is not grad_output else functools.partial(_keep, key))
+            remember=None if signed is None else functools.partial(_keep, key))
 
     def run_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, layer: LayerArguments) -> Tensor:
-        signed = None if recording.graph is not None else signatures.sign_call(input, grad_output, None, None, None)
+        x = _settled(input)
+        signed = None if recording.graph is not None else signatures.sign_call(x, grad_output, None, None, None)
         key = (signed, "filter", tuple(weight_size), layer)
         entry = None if signed is None else _entries.get(key)
-        if entry is not None and (made := entry.repeat(input, grad_output, None, None, None, None)) is not None:
+        if entry is not None and (made := entry.repeat(x, grad_output, None, None, None, None)) is not None:
             return made     # type: ignore[no-any-return]
         if not input.shape[0]:
             return _shape_weight(input, weight_size, grad_output).zero_()
-        x, (stride, padding, dilation, groups, padding_mode, padding_value, device) = _settled(input), layer.geometry
+        stride, padding, dilation, groups, padding_mode, padding_value, device = layer.geometry
         return calls.filter_gradient(       # type: ignore[no-any-return]
             x, key[2], grad_output, stride, _sides(padding), dilation, groups, padding_mode, padding_value,
-            device=device, remember=None if signed is None or x is not input else functools.partial(_keep, key))
+            device=device, remember=None if signed is None else functools.partial(_keep, key))
 
     return run_input, run_weight
 

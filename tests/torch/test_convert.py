@@ -244,6 +244,16 @@ def test_a_call_of_the_whole_model_leaves_no_trace():
     assert measure.whole(model, (), {}, torch.device("cpu")) is None
 
 
+def test_the_hosts_time_is_that_of_few_images():
+    """A batch's share of every tensor that has its length; others, and what is no tensor, stay."""
+    x, mask, table = torch.randn(64, 3, 4, 4), torch.ones(64), torch.randn(10, 2)
+    args, named = measure._fewer((x, 2.0), {"mask": mask, "more": [table, None]})
+    assert args[0].shape == (8, 3, 4, 4) and args[1] == 2.0
+    assert named["mask"].shape == (8,) and named["more"][0] is table and named["more"][1] is None
+    (one,), _ = measure._fewer((torch.randn(3, 2, 2),), {})
+    assert one.shape == (1, 2, 2)
+
+
 def test_on_the_cpu_device_nothing_is_quicker_by_estimate(model, x):
     assert not any(row.converted for row in layers.convert(model, x).rows)
 

@@ -4,14 +4,16 @@ Only tensors of a GPU are signed; here those of the host are, and the CPU device
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 import warpconv
 import warpconv.torch as layers
+from warpconv.codegen.errors import WarpconvError
 from warpconv.runtime.call import conv, signatures, volume
 from warpconv.runtime.torch import functional, operators as ops
-from warpconv.runtime.torch.layers import _known as known
+from warpconv.runtime.torch.layers import _looked_at as looked_at
 
 from .layers import close, theirs
 
@@ -61,7 +63,7 @@ def test_a_recorded_layers_arguments_are_looked_at_once(checked, monkeypatch):
     looked, real = [], functional._rest_of
     monkeypatch.setattr(functional, "_rest_of", lambda *args: looked.append(1) or real(*args))
     functional._rests.clear()
-    known.clear()
+    looked_at.clear()
     ours, other = (where.Conv2d(4, 4, 3, padding=1, groups=4) for where in (layers, torch.nn))
     other.double().load_state_dict(ours.state_dict())
     for padding in (1, 1, 1, 0):
@@ -74,7 +76,47 @@ def test_a_recorded_layers_arguments_are_looked_at_once(checked, monkeypatch):
         for a, b in zip(torch.autograd.grad(made, (given, *ours.parameters()), grad),
                         torch.autograd.grad(exact, (wanted, *other.parameters()), grad.double())):
             close(a, b, 4.0)
-    assert len(looked) == 2 and len(known) == 2 and len(checked) == 2 and len(ops._entries) == 6
+    assert len(looked) == 2 == len(looked_at) and len(checked) == 2 and len(ops._entries) == 6
+
+
+@pytest.mark.parametrize("wrong", [True, 1.0])
+def test_what_is_equal_to_a_number_is_refused_before_and_after_it(wrong):
+    """True and 1.0 are 1 to a table of calls; what is refused leaves nothing there."""
+    x, w = torch.randn(1, 2, 5, 5), torch.randn(2, 2, 3, 3, requires_grad=True)
+    volume_, w3 = torch.randn(1, 2, 4, 4, 4), torch.randn(2, 2, 3, 3, 3, requires_grad=True)
+    layer = layers.Conv2d(2, 2, 3, bias=False)
+    for _ in range(2):
+        for refused in (lambda: warpconv.conv3d(volume_, w3, groups=wrong), lambda: warpconv.conv2d(x, w, groups=wrong),
+                        lambda: warpconv.conv2d(x, w, separable=int(wrong) - 1)):
+            with pytest.raises(WarpconvError):
+                refused()
+        layer.stride = (wrong, wrong)
+        with pytest.raises(WarpconvError):
+            layer(x)
+        layer.stride = (1, 1)
+        for made in (warpconv.conv3d(volume_, w3), warpconv.conv2d(x, w), layer(x), layers.Conv3d(2, 2, 3)(volume_)):
+            assert made.requires_grad
+        ops.conv3d(volume_, w3, None, None, [1] * 3, [0] * 6, [1] * 3, 1, "zeros", 0.0, "auto", "", "auto", None,
+                   "nearest")
+
+
+def test_numbers_in_any_form_are_one_call(checked):
+    w = torch.randn(4, 1, 3, 3, requires_grad=True)
+    x = torch.randn(2, 4, 9, 8)
+    for stride in (2, (2, 2), [2, 2], np.int64(2)):
+        warpconv.conv2d(x, w, stride=stride, groups=4)
+    assert len(checked) == 1 == len(ops._entries)
+    ours = layers.Conv2d(4, 4, 3, padding=1, groups=4)
+    made = ours(x)
+    ours.padding, ours.stride = [1, 1], [1, 1]          # as PyTorch takes them
+    assert torch.equal(made, ours(x))
+
+
+def test_gradients_of_tensors_with_gaps_are_remembered_as_their_copies(checked):
+    w = torch.randn(4, 4, 3, 3, requires_grad=True)
+    for _ in range(3):
+        warpconv.conv_transpose2d(torch.randn(2, 4, 12, 12)[:, :, 1:10, 2:10], w)
+    assert len(ops._entries) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -85,6 +127,17 @@ def test_a_biass_gradient_is_summed_in_float32(dtype, order):
     x = torch.zeros(2, 2, 50, 50, dtype=dtype).contiguous(memory_format=order)
     layer(x).backward(torch.ones_like(x))
     assert layer.bias.grad.tolist() == torch.full((2,), 5000.0).to(dtype).tolist()
+    one = layers.Conv2d(1, 1, 1).to(dtype)          # the parts of two threads are beyond float16
+    with torch.no_grad():
+        signs = torch.ones(1, 1, 400, 500, dtype=dtype)
+        signs[:, :, 200:] = -1
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        one(torch.zeros_like(signs)).backward(signs)
+    finally:
+        torch.set_num_threads(threads)
+    assert one.bias.grad.tolist() == [0.0]
 
 
 def test_tensors_with_gaps_are_checked_each_time(checked):

@@ -225,7 +225,8 @@ def _line(spec: KernelSpec, options: ChannelsOptions, window: int, rows_of_step:
 
 def registers_of(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> int:
     """Registers of a thread, about: weights, accumulators, the row in work and those loaded ahead, and addresses."""
-    rows = 1 if options.body is Body.LINES else len(numbers.rows_of_step)      # lines are read one by one
+    # of lines the compiler reads a row when it is needed
+    rows = 1 if options.body is Body.LINES else len(numbers.rows_of_step)
     columns = len(numbers.loads) * rows
     words = max(1, spec.dtype.itemsize * numbers.inputs // 4) * columns
     values = numbers.input_units * columns

@@ -11,7 +11,7 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.spec import KernelSpec
 
 TILE_ROWS = 16          # output rows of one matrix instruction
-HALF_TILE = 8           # by so many rows what is made anew is made
+HALF_TILE = 8           # output rows of a lane where sums are made anew
 BLOCK_COLUMNS = 8       # columns of one matrix of the image, and the output columns of one matrix instruction
 BLOCK_WORDS = BLOCK_COLUMNS // 2
 CHAIN_BLOCKS = 4        # blocks of eight columns that the tensor cores add up at most, since they cut their sums;
@@ -126,7 +126,7 @@ class ToeplitzFloat32Numbers:
     left_digits: int
     most_row_digits: int
     cut_windows: bool       # whether windows reach out of the image, where no pixel of it is
-    whole_rows: int         # filter rows in eights where sums are made anew,
+    whole_rows: int         # filter rows in whole eights, by which sums are made anew,
     rows_left: int          # and the others
     skips_rows: bool        # whether filter rows are left out where they meet zeros alone
 
