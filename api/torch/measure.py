@@ -6,6 +6,7 @@ host's are told apart: small layers take the host longer to launch than the GPU 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import statistics
 import time
@@ -122,12 +123,10 @@ def _by_both_clocks(call: Callable[[tuple[Any, ...], Mapping[str, Any]], Callabl
     """The host's time is that of an eighth of the batch, where there is one: of the whole it may hold what the host
     waits for a GPU that is behind, in a full queue or in calls that read results."""
     once = call(args, named)
-    (times,) = in_turn([once], device, rounds=3, calls=1)
     hosts = [_of_the_host(once, device)]
-    try:
+    (times,) = in_turn([once], device, rounds=3, calls=1)
+    with contextlib.suppress(Exception):        # a model may want the sizes that it was given
         hosts.append(_of_the_host(call(*_fewer(args, named)), device))
-    except Exception:       # a model may want the sizes that it was given
-        pass
     return Times(times.device, min(hosts))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import time
 
 import numpy as np
 import pytest
@@ -252,6 +253,22 @@ def test_the_hosts_time_is_that_of_few_images():
     assert named["mask"].shape == (8,) and named["more"][0] is table and named["more"][1] is None
     (one,), _ = measure._fewer((torch.randn(3, 2, 2),), {})
     assert one.shape == (1, 2, 2)
+
+
+@pytest.mark.parametrize("least", [1, 64])
+def test_waiting_for_a_full_queue_is_no_time_of_the_hosts(least, monkeypatch):
+    """The host waits with each image here; a model that refuses fewer of them is taken at its word."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    monkeypatch.setattr(measure, "in_turn", lambda *_, **__: [measure.Times(1.0, 9.0)])
+
+    def call(args, named):
+        def once():
+            assert len(args[0]) >= least
+            time.sleep(len(args[0]) * 2e-4)
+        return once
+
+    device, host = measure._by_both_clocks(call, (torch.zeros(64, 1),), {}, torch.device("cpu"))
+    assert device == 1.0 and host >= 0.2e-3 * 64 / 8 and (host < 0.2e-3 * 64) == (least == 1)
 
 
 def test_on_the_cpu_device_nothing_is_quicker_by_estimate(model, x):
