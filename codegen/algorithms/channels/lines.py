@@ -103,10 +103,11 @@ def _whole_pixels(spec: KernelSpec, options: ChannelsOptions, q: int) -> Channel
 
 def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOptions]:
     """Plan values worth measuring, for outputs of p x q."""
+    stages = ((8, 2), (4, 2), (8, 4)) if rows_of_step(spec) == 1 else ((5, 1), (3, 1), (4, 2))
     for options, _ in _shapes(spec, q):
         for rows in LINES_ROWS:
             options = _block(spec, replace(options, sub_block_rows=rows), q)
-            for ahead, stage in ((8, 2), (4, 2), (8, 4)):
+            for ahead, stage in stages:
                 yield _ahead(spec, options, ahead, stage)
 
 
