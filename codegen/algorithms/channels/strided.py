@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
+from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .lines import FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal
+from .lines import FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 # Lines, of what was quickest of 1,500 timed on an H100 on 2026-11-25 (3x3 to 11x11 of 14^2 to 112^2, stride 2 to 4,
@@ -31,9 +31,10 @@ TALL = 14                   # rows,
 LINE_ROWS_OF_MANY = 28      # of many taps,
 LINE_BLOCKS = 1.5           # where that leaves so many blocks a multiprocessor
 LINE_IMAGES = 32            # of so many images
-# Steps ahead, the first that shared memory holds: of 16 bits; in float32 of planes that are not tall, and tall ones,
-# whose copies took a tenth longer with 3 and 4
-STEPS_AHEAD, STEPS_AHEAD_FLOAT, STEPS_AHEAD_TALL_FLOAT = (3, 2, 1), (4, 3, 2, 1), (5, 2, 1)
+# Steps ahead. Of float32 the first with which the blocks that stay leave the first-level cache 60 KB: neighbouring
+# strips share columns there, and with 28 KB layers took up to an eighth longer. More gain nothing with 16 bits, which
+# need less memory, and where arithmetic sets the pace
+STEPS_AHEAD, STEPS_AHEAD_FLOAT, STEPS_AHEAD_OF_MANY = (3, 2, 1), (5, 4, 3, 2, 1), (2, 1)
 MOST_REGISTERS = 212        # planned of a thread
 REGISTER_MARGIN = 16        # beyond the planned ones, so that nothing spills
 COLUMNS = (4, 5, 7)         # of a thread; fewer were slower wherever rows were long enough
@@ -68,7 +69,7 @@ def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | No
         stage_rows=1, block_channels=channels, block_columns=max(1, min(LINE_THREADS // channels, -(-q // columns))))
     if spec.k % vector or lines_options_refusal(spec, options) is not None:
         return None
-    while (found := _fitting(spec, replace(options, sub_block_rows=_rows(spec, options, p, q)), p)) is None:
+    while (found := _fitting(spec, replace(options, sub_block_rows=_rows(spec, options, p, q)))) is None:
         if options.block_columns > 1:
             options = replace(options, block_columns=options.block_columns // 2)
         elif options.columns > LINE_COLUMNS:
@@ -90,14 +91,19 @@ def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:
     return wanted
 
 
-def _fitting(spec: KernelSpec, options: ChannelsOptions, p: int) -> ChannelsOptions | None:
-    """With as many steps ahead as there is room for."""
-    ahead = STEPS_AHEAD if spec.dtype.is_half else STEPS_AHEAD_TALL_FLOAT if p > TALL else STEPS_AHEAD_FLOAT
-    for steps in ahead:
+def _fitting(spec: KernelSpec, options: ChannelsOptions) -> ChannelsOptions | None:
+    """With as many steps ahead as there is room for, one at least; None where that is too much."""
+    half, many = spec.dtype.is_half, spec.r * spec.s >= MANY_TAPS
+    for steps in STEPS_AHEAD if half else STEPS_AHEAD_OF_MANY if many else STEPS_AHEAD_FLOAT:
         found = replace(options, prefetch_rows=steps)
         numbers = numbers_of(spec, found)
-        if (numbers.line.shared_bytes <= SHARED_STATIC and registers_of(spec, found, numbers) <= LINES_REGISTERS
-                and spec.r * spec.s * found.columns * numbers.units <= LINES_TEXT):
+        registers, shared = registers_of(spec, found, numbers), numbers.line.shared_bytes
+        if (shared > SHARED_STATIC or registers > LINES_REGISTERS
+                or spec.r * spec.s * found.columns * numbers.units > LINES_TEXT):
+            continue
+        each = shared + spec.hardware.shared_reserved
+        held = min(resident_lines(spec, registers, numbers.threads), spec.hardware.shared_multiprocessor // each)
+        if half or steps == 1 or held * each <= spec.hardware.share_of_shared(H200_SHARED_BESIDE_CACHE):
             return found
     return None
 
