@@ -32,8 +32,8 @@ LINE_ROWS_OF_MANY = 28      # of many taps,
 LINE_BLOCKS = 1.5           # where that leaves so many blocks a multiprocessor
 LINE_IMAGES = 32            # of so many images
 # Steps ahead. Of float32 the first with which the blocks that stay leave the first-level cache 60 KB: neighbouring
-# strips share columns there, and with 28 KB layers took up to an eighth longer; but one step in place of two took longer
-# still. More gain nothing with 16 bits, which need less memory, and where arithmetic sets the pace
+# strips share columns there, and with 28 KB layers took up to an eighth longer; two at the least, as one alone took
+# longer still. More gain nothing with 16 bits, which need less memory, and where arithmetic sets the pace
 STEPS_AHEAD, STEPS_AHEAD_FLOAT, STEPS_AHEAD_OF_MANY = (3, 2, 1), (5, 4, 3, 2, 1), (2, 1)
 MOST_REGISTERS = 212        # planned of a thread
 REGISTER_MARGIN = 16        # beyond the planned ones, so that nothing spills
