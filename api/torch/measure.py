@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -110,7 +111,7 @@ def whole(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any
     with torch.random.fork_rng([device]):
         if model.training:
             try:
-                return _by_both_clocks(lambda *given: _step(model, *given), args, named, device)
+                return _by_both_clocks(functools.partial(_step, model), args, named, device)
             except Exception:   # in training mode a model may want more than the example, such as targets
                 pass
         with evaluated(model), torch.no_grad():

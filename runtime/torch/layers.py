@@ -18,20 +18,21 @@ _looked_at: dict[tuple[Any, ...], LayerArguments] = {}
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any, groups: int,
            padding_mode: str, precision: str) -> Tensor:
     """``functional.conv2d`` of a layer, recorded. Raises as it does."""
-    if torch.compiler.is_compiling() or input.dim() != 4 or isinstance(padding, str):
-        return functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
-                                 separable=False, precision=precision)
-    key = bias is None, repr((stride, padding, dilation, groups)), padding_mode, precision      # 1.0 is no 1, but equal
-    layer = _looked_at.get(key)
-    if layer is not None:
-        return autograd.conv(input, weight, bias, None, layer)
+    key: tuple[Any, ...] | None = None
+    if not torch.compiler.is_compiling() and input.dim() == 4 and not isinstance(padding, str):
+        # 1.0 is no 1, but equal
+        key = bias is None, repr((stride, padding, dilation, groups)), padding_mode, precision
+        layer = _looked_at.get(key)
+        if layer is not None:
+            return autograd.conv(input, weight, bias, None, layer)
     made = functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                              separable=False, precision=precision)
-    _, rest = functional.arguments_behind(weight, bias is not None, False, stride, padding, dilation, groups,
-                                          padding_mode, 0.0, None, (), "auto", "NCHW", None, None, "nearest", "auto",
-                                          False, None, precision)
-    if isinstance(rest, LayerArguments) and rest.kept:
-        if len(_looked_at) >= MOST_LAYERS:
-            _looked_at.clear()
-        _looked_at[key] = rest
+    if key is not None:
+        _, rest = functional.arguments_behind(weight, bias is not None, False, stride, padding, dilation, groups,
+                                              padding_mode, 0.0, None, (), "auto", "NCHW", None, None, "nearest",
+                                              "auto", False, None, precision)
+        if isinstance(rest, LayerArguments) and rest.kept:
+            if len(_looked_at) >= MOST_LAYERS:
+                _looked_at.clear()
+            _looked_at[key] = rest
     return made

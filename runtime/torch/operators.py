@@ -24,6 +24,7 @@ from warpconv.runtime import env
 from warpconv.runtime.call import conv, gradients, signatures, volume
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.call.operands import Remember
 from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
@@ -126,36 +127,44 @@ def _keep(key: tuple[Any, ...], entry: Entry) -> None:
         _entries[key] = entry
 
 
+def _made_before(kind: str, first: Tensor, second: Tensor, sizes: Sequence[int],
+                 layer: LayerArguments) -> tuple[Remember | None, Tensor | None]:
+    """What remembers a gradient of a ``kind`` made of two tensors, None where it cannot be remembered; and the gradient
+    if one of such tensors is."""
+    signed = None if recording.graph is not None else signatures.sign_call(first, second, None, None, None)
+    if signed is None:
+        return None, None
+    key = (signed, kind, tuple(sizes), layer)
+    entry = _entries.get(key)
+    made = None if entry is None else entry.repeat(first, second, None, None, None, None)
+    return functools.partial(_keep, key), made
+
+
 def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
-    """The data and the filter gradient of a layer, by the two functions of a module for its number of axes. A call is
-    done as one of such tensors was before, else by the function, which is given what remembers it."""
+    """The data and the filter gradient of a layer, by the two functions of a module for its number of axes."""
     def run_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, layer: LayerArguments) -> Tensor:
         grad = _settled(grad_output)
-        signed = None if recording.graph is not None else signatures.sign_call(grad, weight, None, None, None)
-        key = (signed, "data", tuple(input_size), layer)
-        entry = None if signed is None else _entries.get(key)
-        if entry is not None and (made := entry.repeat(grad, weight, None, None, None, None)) is not None:
-            return made     # type: ignore[no-any-return]
+        remember, made = _made_before("data", grad, weight, input_size, layer)
+        if made is not None:
+            return made
         if not input_size[0]:
             return _shape_input(input_size, weight, grad_output)
         stride, padding, dilation, groups, padding_mode, _, device = layer.geometry
         return calls.data_gradient(     # type: ignore[no-any-return]
-            key[2], weight, grad, stride, _sides(padding), dilation, groups, padding_mode, device=device,
-            remember=None if signed is None else functools.partial(_keep, key))
+            tuple(input_size), weight, grad, stride, _sides(padding), dilation, groups, padding_mode, device=device,
+            remember=remember)
 
     def run_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, layer: LayerArguments) -> Tensor:
         x = _settled(input)
-        signed = None if recording.graph is not None else signatures.sign_call(x, grad_output, None, None, None)
-        key = (signed, "filter", tuple(weight_size), layer)
-        entry = None if signed is None else _entries.get(key)
-        if entry is not None and (made := entry.repeat(x, grad_output, None, None, None, None)) is not None:
-            return made     # type: ignore[no-any-return]
+        remember, made = _made_before("filter", x, grad_output, weight_size, layer)
+        if made is not None:
+            return made
         if not input.shape[0]:
             return _shape_weight(input, weight_size, grad_output).zero_()
         stride, padding, dilation, groups, padding_mode, padding_value, device = layer.geometry
         return calls.filter_gradient(       # type: ignore[no-any-return]
-            x, key[2], grad_output, stride, _sides(padding), dilation, groups, padding_mode, padding_value,
-            device=device, remember=None if signed is None else functools.partial(_keep, key))
+            x, tuple(weight_size), grad_output, stride, _sides(padding), dilation, groups, padding_mode, padding_value,
+            device=device, remember=remember)
 
     return run_input, run_weight
 

@@ -13,8 +13,8 @@ from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_THREADS, lines_options_refusal, lines_refusal, resident_lines,
-                    rows_of_step)
-from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+                    threads_of_channels)
+from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of, step_rows_of
 
 ROWS = (14, 7, 4, 2, 1)         # of a sub-block
 COLUMNS = (7, 4, 3, 2, 1)       # of a thread
@@ -32,7 +32,7 @@ START_INSTRUCTIONS = 150        # of a thread: where it is, what it copies
 def choice(spec: KernelSpec, p: int, q: int, images: int) -> ChannelsOptions | None:
     """The plan values of the least cycles for so many images; None where none fits, or those of many are as good."""
     lines = lines_refusal(spec) is None
-    if lines and images > 1 and rows_of_step(spec) > 1:
+    if lines and images > 1 and step_rows_of(spec) > 1:
         return None         # eight images are quicker with what many have: 11.3 us instead of 15.3, 8.3 instead of 10.3
     found = [(_cycles(spec, options, numbers, p, q, images), options)
              for options, numbers in (_lines(spec, q) if lines else _rings(spec, p, q))]
@@ -48,7 +48,7 @@ def choice(spec: KernelSpec, p: int, q: int, images: int) -> ChannelsOptions | N
 
 
 def _lines(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
-    each = rows_of_step(spec)
+    each = step_rows_of(spec)
     stage = STAGE if each == 1 else 1
     for vector in (2,) if spec.numerics is Numerics.FLOAT16 else (1, 2):
         for columns in COLUMNS:
@@ -84,9 +84,7 @@ def _width(columns: int, q: int) -> Width:
 
 def _with_channels(spec: KernelSpec, options: ChannelsOptions) -> ChannelsOptions:
     """A block of a pixel's channels, or evenly as many as LINES_THREADS; further columns beside where they are few."""
-    vectors = spec.k // options.vector
-    channels = -(-vectors // -(-vectors // LINES_THREADS))
-    channels += channels * options.vector % 2               # copies are of 4 bytes and more
+    channels = threads_of_channels(spec, options.vector, LINES_THREADS)
     return replace(options, block_channels=channels, block_columns=max(1, LINES_THREADS // 2 // channels))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import gcd
 
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of, step_rows_of
 
 LINES_REGISTERS = 168              # 12 warps of a multiprocessor stay
 LINES_WARPS = 16                   # with fewer, latency shows, but little, since rows wait in shared memory:
@@ -42,11 +41,6 @@ def lines_refusal(spec: KernelSpec) -> str | None:
     if spec.c * spec.dtype.itemsize % 4:
         return f"lines of C = {spec.c} channels, which cannot be copied in pieces of 4 bytes; body=ring serves them"
     return None
-
-
-def rows_of_step(spec: KernelSpec) -> int:
-    """Input rows from one step of a walk to the next: one where the vertical stride is 1, or divides the dilation."""
-    return spec.stride[0] // gcd(spec.stride[0], spec.dilation[0])
 
 
 def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | None:
@@ -94,16 +88,21 @@ def _narrow(spec: KernelSpec, p: int) -> bool:
 def _whole_pixels(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOptions:
     """All channels of a pixel in a block, or evenly as many as LINES_THREADS; further columns beside them where they
     are few."""
-    blocks = -(-spec.k // LINES_THREADS)
-    channels = -(-spec.k // blocks)
-    channels += channels % 2                     # copies are of 4 bytes and more
+    channels = threads_of_channels(spec, options.vector, LINES_THREADS)
     columns = max(1, min(LINES_THREADS // channels, -(-q // options.columns)))
     return replace(options, block_channels=channels, block_columns=columns)
 
 
+def threads_of_channels(spec: KernelSpec, vector: int, most: int) -> int:
+    """Of a block, evenly; one more where their copies would not be of 4 bytes and more."""
+    vectors = -(-spec.k // vector)
+    channels = -(-vectors // -(-vectors // most))
+    return channels + channels * vector * spec.dtype.itemsize % 4 // 2
+
+
 def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOptions]:
     """Plan values worth measuring, for outputs of p x q."""
-    stages = ((8, 2), (4, 2), (8, 4)) if rows_of_step(spec) == 1 else ((5, 1), (3, 1), (4, 2))
+    stages = ((8, 2), (4, 2), (8, 4)) if step_rows_of(spec) == 1 else ((5, 1), (3, 1), (4, 2))
     for options, _ in _shapes(spec, q):
         for rows in LINES_ROWS:
             options = _block(spec, replace(options, sub_block_rows=rows), q)
@@ -158,8 +157,7 @@ def _block(spec: KernelSpec, options: ChannelsOptions, q: int) -> ChannelsOption
     wanted = bytes_ // (options.vector * spec.dtype.itemsize)
     channels = next((c for c in (wanted, 32, 48, 16) if vectors % c == 0), 0)
     if not channels:
-        channels = -(-vectors // -(-vectors // wanted))
-        channels += channels * options.vector * spec.dtype.itemsize % 4 // 2
+        channels = threads_of_channels(spec, options.vector, wanted)
     jobs = -(-q // options.columns)
     while channels * jobs < LINES_THREADS // 2 and vectors % (2 * channels) == 0:
         channels *= 2

@@ -146,6 +146,12 @@ class ChannelsNumbers:
     guarded_rows: bool                   # a step's rows are looked at one by one
 
 
+def step_rows_of(spec: KernelSpec) -> int:
+    """Row units from one output of a class to the next, which a step of a walk takes: one where the vertical stride is
+    1, or divides the dilation."""
+    return spec.stride[0] // gcd(spec.stride[0], spec.dilation[0])
+
+
 def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     """The numbers for plan values that fit the spec."""
     packed = spec.numerics is Numerics.FLOAT16
@@ -158,8 +164,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     offsets = sorted({i * spec.stride[1] + s * spec.dilation[1] for i in range(options.columns) for s in range(spec.s)})
     columns = tuple(tuple(i * spec.stride[1] + s * spec.dilation[1] for s in range(spec.s))
                     for i in range(options.columns))
-    common = gcd(spec.stride[0], spec.dilation[0])
-    step_rows = spec.stride[0] // common
+    step_rows = step_rows_of(spec)
     ring_rows = -(-spec.r // step_rows)
     rows_of_step = tuple(range(min(step_rows, spec.r)))
     converted = narrow and not packed
@@ -191,7 +196,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         store=vector_of(spec.y_dtype, options.vector),
         loads=tuple(offsets), guarded_left=guarded_left, guarded_right=guarded_right,
         first_guarded_store=1 if options.width is Width.ANY else options.columns,
-        column_of=columns, classes=spec.dilation[0] // common, step_rows=step_rows,
+        column_of=columns, classes=spec.dilation[0] * step_rows // spec.stride[0], step_rows=step_rows,
         rows_of_step=rows_of_step, ring_rows=ring_rows, ring=_ring(spec.r, spec.s, step_rows),
         sets=tuple(range(sets)), first_ahead=tuple(range(options.prefetch_rows)),
         tile_statements=tuple(tuple(range(s, min(s + TAPS_A_STATEMENT, spec.s)))

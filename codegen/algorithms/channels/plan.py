@@ -27,8 +27,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from . import few, strided
-from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines, rows_of_step
-from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
+from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
+from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of, step_rows_of
 from .strided import REGISTER_MARGIN
 
 WIDEST_FILTER = 63
@@ -89,7 +89,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
         if found is not None:
             return found
     if lines_refusal(spec) is None:
-        found = (lines_defaults if rows_of_step(spec) == 1 else strided.lines)(spec, p, q, shape is not None)
+        found = (lines_defaults if step_rows_of(spec) == 1 else strided.lines)(spec, p, q, shape is not None)
         if found is not None:
             return found
     if strided.serves(spec) and shape is not None:

@@ -15,7 +15,8 @@ from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS,
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .lines import FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal, resident_lines
+from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal, resident_lines,
+                    threads_of_channels)
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 # Lines, of what was quickest of 1,500 timed on an H100 on 2026-11-25 (3x3 to 11x11 of 14^2 to 112^2, stride 2 to 4,
@@ -59,9 +60,7 @@ def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | No
     """The plan values of lines; None where none fits. The width is ``known`` of a layer."""
     taps, half = spec.r * spec.s, spec.dtype.is_half
     vector = 2 if spec.numerics is Numerics.FLOAT16 or half and taps < FEW_TAPS and spec.k % 2 == 0 else 1
-    vectors = -(-spec.k // vector)
-    channels = -(-vectors // -(-vectors // LINE_CHANNELS))
-    channels += channels * vector * spec.dtype.itemsize % 4 // 2         # copies are of 4 bytes and more
+    channels = threads_of_channels(spec, vector, LINE_CHANNELS)
     many = MANY_TAPS <= taps <= MOST_OF_MANY
     columns = min(LINE_COLUMNS_OF_MANY if many else LINE_COLUMNS, q)
     options = ChannelsOptions(
