@@ -34,6 +34,7 @@ LONE_WARP = 2.8             # times as long as its slots a warp takes that has a
 MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
 SPLIT_SLOTS = 4.0           # of a word of a matrix: rounded, subtracted, scaled; what feeds the tensor cores
 PROMOTE_SLOTS = 8.0         # of a matrix's sums: the small ones to the large ones, these to the thread's
+MOST_SPLIT = 32             # matrices of a warp's sums where factors are split: a bit each says which are made anew
 # Registers of a thread where factors are split: a row's parts, sums of single instructions,
 REGISTERS_SPLIT = 24
 REGISTERS_ROUNDED = 8       # where they are rounded to TF32,
@@ -55,6 +56,15 @@ def units_refusal(spec: KernelSpec) -> str | None:
         return None
     return (f"products of float32 units are not served, only tf32x3 (by default for sums of at least {LEAST_PRODUCTS} "
             "products) and tf32")
+
+
+def matrices_refusal(spec: KernelSpec, warp_m: int, warp_n: int) -> str | None:
+    """Why a warp cannot have a tile of so many sums."""
+    rows, columns = warp_m // MATRIX_ROWS, warp_n // MATRIX_COLUMNS
+    if spec.numerics is Numerics.TF32X3 and rows * columns > MOST_SPLIT:
+        return (f"{rows} x {columns} matrices of sums for a warp (at most {MOST_SPLIT} in tf32x3): smaller tiles, or "
+                "more warps")
+    return None
 
 
 def blocks_by_registers(spec: KernelSpec, registers: int, warps: int) -> int:

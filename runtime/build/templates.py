@@ -2,8 +2,9 @@
 templates as to render them.
 
 They lie beside the templates, as Python keeps compiled modules: in ``__pycache__``, or under ``PYTHONPYCACHEPREFIX``;
-where that cannot be written, in the cache directory. A file is used for the very source, Jinja, Python and environment
-(``identity``) that it was made from. Where neither can be written, templates are compiled in each process.
+where that cannot be written, or Python is told to write none (``PYTHONDONTWRITEBYTECODE``), in the cache directory. A
+file is used for the very source, Jinja, Python and environment (``identity``) that it was made from. Where neither can
+be written, templates are compiled in each process.
 """
 
 from __future__ import annotations
@@ -73,18 +74,22 @@ class CompiledTemplates:
 
     def set_bucket(self, bucket: Any) -> None:
         """What Jinja gives after it has compiled."""
-        for path in () if sys.dont_write_bytecode else self._paths(bucket.key):
+        for path in self._kept(bucket.key) if sys.dont_write_bytecode else self._paths(bucket.key):
             with contextlib.suppress(OSError):
                 _write(bucket, path)
                 return
 
     def _paths(self, name: str) -> list[str]:
-        parts = name.split("/")
-        source = os.path.join(self._folder, *parts)
-        places = [importlib.util.cache_from_source(source)] if paths.exists(source) else []   # else from elsewhere
-        if self._second is not None:
-            places.append(os.path.join(self._second, "-".join(parts) + f".{sys.implementation.cache_tag}"))
-        return [f"{place.removesuffix('.pyc')}.{self._identity}.jinjac" for place in places]
+        source = os.path.join(self._folder, *name.split("/"))
+        beside = [importlib.util.cache_from_source(source)] if paths.exists(source) else []   # else from elsewhere
+        return [f"{path.removesuffix('.pyc')}.{self._identity}.jinjac" for path in beside] + self._kept(name)
+
+    def _kept(self, name: str) -> list[str]:
+        """Where it may lie in the cache directory, if there is one."""
+        if self._second is None:
+            return []
+        file = f"{name.replace('/', '-')}.{sys.implementation.cache_tag}.{self._identity}.jinjac"
+        return [os.path.join(self._second, file)]
 
 
 def _write(bucket: Any, path: str) -> None:

@@ -13,7 +13,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, STEP_SLOTS, block_cycles,
-                                        depth_slots, layer_cycles, matrix_depth, product_slots)
+                                        depth_slots, layer_cycles, matrices_refusal, matrix_depth, product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -66,6 +66,8 @@ def tile_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | N
             return f"{threads} threads do not share out the copies of {p} pixels x {tile} elements, {vector} at a time"
         if copies.cells not in (2, 4) and copies.cells % 8:
             return f"tiles of {tile} (16, 32 or a multiple of 64: whole rows of banks)"
+    if (refusal := matrices_refusal(spec, m // options.warps_m, n // options.warps_n)) is not None:
+        return refusal
     if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
     shared = shared_bytes(spec, options)

@@ -28,7 +28,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THR
 from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
 from warpconv.codegen.parts.mma import (CELL_BYTES, FACTORS, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS,
-                                        SPLIT, arithmetic_of, cell_of, matrix_depth, units_refusal)
+                                        SPLIT, arithmetic_of, cell_of, matrices_refusal, matrix_depth, units_refusal)
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
@@ -112,6 +112,8 @@ def _tile_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
         return f"tile_k = {k} ({depths[0]} or {depths[1]}: whole rows of banks)"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
+    if (refusal := matrices_refusal(spec, m // options.warps_m, n // options.warps_n)) is not None:
+        return refusal
     if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
     return None

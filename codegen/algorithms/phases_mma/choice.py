@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS,
-                                        MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrix_depth,
-                                        product_slots)
+                                        MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrices_refusal,
+                                        matrix_depth, product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -57,6 +57,8 @@ def tile_refusal(spec: KernelSpec, options: PhasesMmaOptions) -> str | None:
         return f"{threads} threads do not share out the copies of {m} pixels x {k} products"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
+    if (refusal := matrices_refusal(spec, m // options.warps_m, n // options.warps_n)) is not None:
+        return refusal
     if (registers := planned_registers(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
     shared = shared_bytes(spec, options)

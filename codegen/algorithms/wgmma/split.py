@@ -21,6 +21,7 @@ THREADS = WARP_GROUP * (GROUPS + 2)
 FEWER_REGISTERS, MORE_REGISTERS = 56, 200       # of a thread that splits, that multiplies: 65,536 of a block
 BOX_BARRIERS, STAGE_BARRIERS = 3, 2
 SCALE_BYTES = 4
+FOUR = 4                        # channels that float32 units load at once
 EXTREME_BYTES = 8               # of a splitting warp, of each of two boxes
 # Binary digits by which a pixel's largest magnitude may be below that of its box, beside one scale for all: a low part
 # has half a unit of 2^-24 then, 2^-25 of the largest. The same for rows of a filter.
@@ -73,6 +74,8 @@ class SplitNumbers:
     shared_bytes: int
     floats_at: int              # of the prepared filter, in floats
     scales_from: int
+    alone: bool                 # whether a window may meet some of the taps alone
+    filled_channels: int        # of a tap of the filter as float32 units take it: whole fours
     prepared_bytes: int
     splitters: int = SPLITTERS
     threads: int = THREADS
@@ -120,7 +123,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     barriers += (2 * options.turned - boxes) if options.turned else 0       # a box has no copy to wait for, then
     steps = slices * taps
     floats_at = steps * spec.k * ROW_BYTES // SCALE_BYTES
-    scales_from = floats_at + spec.k * taps * spec.c
+    filled = aligned(spec.c, FOUR)
+    scales_from = floats_at + spec.k * taps * filled
     plain = is_plain(spec, options)
     return SplitNumbers(
         arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
@@ -139,4 +143,5 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         filters_at=filters_at, scales_at=scales_at,
         common_at=common_at, extremes_at=extremes_at, barriers_at=barriers_at,
         shared_bytes=barriers_at + BARRIER_BYTES * barriers, floats_at=floats_at, scales_from=scales_from,
+        alone=taps > 1 and any(map(any, spec.padding)), filled_channels=filled,
         prepared_bytes=SCALE_BYTES * (scales_from + spec.k))

@@ -68,6 +68,9 @@ def test_python_may_be_told_to_write_none(tmp_path, compiled, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     assert text(tmp_path) == text(tmp_path) == "3" and len(compiled) == 2
     assert not list(tmp_path.rglob("*.jinjac"))
+    second = str(tmp_path / "second")       # the cache directory is no place of Python's
+    assert text(tmp_path, second=second) == text(tmp_path, second=second) == "3" and len(compiled) == 3
+    assert [path.parent.name for path in tmp_path.rglob("*.jinjac")] == ["second"]
 
 
 def test_a_template_from_elsewhere_is_not_kept_beside_ours(tmp_path, compiled):

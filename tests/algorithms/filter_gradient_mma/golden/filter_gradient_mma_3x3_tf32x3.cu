@@ -193,22 +193,105 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// A sum over the pixels from `pixel` to `end` by float32 units, product after product, where the tensor cores' sums are
-// not finite.
-__device__ __forceinline__ float sum_of(const element* x, const element* dy, index_t pixel, index_t end, int group,
-        int filter, int column, int H, int W, int P, int Q) {
-    const int tap = column / C_GROUP, channel = group * C_GROUP + column % C_GROUP;
-    const int top = tap / S - PAD_TOP, left = tap % S - PAD_LEFT;
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N;
+        ++block) zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu,
+            zero_of(sums[block / MATRICES_N][block % MATRICES_N]) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float4 (&sums)[MATRICES_M][MATRICES_N], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) found = sums[block / MATRICES_N][block % MATRICES_N];
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float4 (&sums)[MATRICES_M][MATRICES_N], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) sums[block / MATRICES_N][block % MATRICES_N] = to;
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// What a column of the sums takes of an output's window: a channel, and a tap's pixel.
+struct Column {
+    int channel, top, left;
+};
+
+__device__ __forceinline__ Column column_of(int column, int group) {
+    const int tap = column / C_GROUP;
+    return {group * C_GROUP + column % C_GROUP, tap / S - PAD_TOP, tap % S - PAD_LEFT};
+}
+
+__device__ __forceinline__ float pixel_of(const element* x, Column column, index_t image, int p, int q, int H, int W) {
+    const int h = p + column.top, w = q + column.left;
+    return (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W
+        ? __ldg(x + ((image * H + h) * W + w) * C + column.channel) : 0.0f;
+}
+
+// Sums of two filters and two columns over the outputs from `first` to `end` by float32 units: of those that are not
+// finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* dy, int filter,
+        int other_filter, Column column, Column other_column, index_t first, index_t end, int H, int W, int P, int Q) {
     const index_t plane = (index_t)P * Q;
-    float sum = 0.0f;
+    float4 anew = {};
 #pragma unroll 1
-    for (; pixel < end; ++pixel) {
-        const int place = (int)(pixel % plane), h = place / Q + top, v = place % Q + left;
-        const bool inside = (unsigned)h < (unsigned)H && (unsigned)v < (unsigned)W;
-        const float value = inside ? __ldg(x + ((pixel / plane * H + h) * W + v) * C + channel) : 0.0f;
-        sum = fmaf(__ldg(dy + pixel * K + group * K_GROUP + filter), value, sum);
+    for (index_t some = first; some < end; some += 32) {
+        const index_t last = min(some + 32, end);
+#pragma unroll 4
+        for (index_t output = some; output < last; ++output) {
+            const int place = (int)(output % plane), p = place / Q, q = place % Q;
+            add_products(anew, __ldg(dy + output * K + filter), __ldg(dy + output * K + other_filter),
+                pixel_of(x, column, output / plane, p, q, H, W),
+                pixel_of(x, other_column, output / plane, p, q, H, W));
+        }
+        if (are_settled(sums, anew)) break;
     }
-    return sum;
+    return mended(sums, anew);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3)
@@ -253,26 +336,6 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
         to_multiply = to_multiply + 1 < STAGES ? to_multiply + 1 : 0;
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
-
-    // infinities, NaN, or factors too large for their scale: float32 units make all sums of the warp anew
-    bool finite = true;
-#pragma unroll
-    for (int m = 0; m < MATRICES_M; ++m)
-#pragma unroll
-        for (int n = 0; n < MATRICES_N; ++n)
-            finite = finite && fabsf(sums[m][n].x) <= 3.402823466e38f && fabsf(sums[m][n].y) <= 3.402823466e38f
-                     && fabsf(sums[m][n].z) <= 3.402823466e38f && fabsf(sums[m][n].w) <= 3.402823466e38f;
-    if (!__all_sync(0xffffffffu, finite)) {
-        const index_t first = (index_t)first_step * TILE_P, last = first + (index_t)steps * TILE_P;
-#pragma unroll 1
-        for (int i = lane; i < WARP_M * WARP_N; i += 32) {
-            const int filter = m_tile * TILE_M + warp_m + i / WARP_N, column = n_tile * TILE_N + warp_n + i % WARP_N;
-            if (filter < K_GROUP && column < WINDOW)
-                parts[((long long)chunk * K + filter) * WINDOW + column] =
-                    sum_of(x, dy, first, last < pixels ? last : pixels, group, filter, column, H, W, P, Q);
-        }
-        return;
-    }
     // both factors' scale taken back: times 2^-48
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
@@ -283,6 +346,22 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
                 make_float4(sum.x * 3.5527136788005009e-15f, sum.y * 3.5527136788005009e-15f,
                 sum.z * 3.5527136788005009e-15f, sum.w * 3.5527136788005009e-15f);
         }
+
+    // infinities, NaN, and factors too large for their scale: float32 units make such sums anew
+    const index_t first_output = (index_t)first_step * TILE_P;
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1;
+        const int filter = m_tile * TILE_M + warp_m + block / MATRICES_N * 16 + lane / 4, other_filter = filter + 8;
+        const int column = n_tile * TILE_N + warp_n + block % MATRICES_N * 8 + lane % 4 * 2, other_column = column + 1;
+        const float4 wanted =
+            existing(sums_of(sums, block), filter < K_GROUP, other_filter < K_GROUP, column < WINDOW,
+            other_column < WINDOW);
+        set_sums(sums, block,
+            made_anew(wanted, x, dy, min(filter, K_GROUP - 1), min(other_filter, K_GROUP - 1),
+            column_of(min(column, WINDOW - 1), group), column_of(min(other_column, WINDOW - 1), group), first_output,
+            min(first_output + (index_t)steps * TILE_P, pixels), H, W, P, Q));
+    }
 
     // the sums of this share: filters x columns
     float* const to = parts + ((long long)chunk * K) * WINDOW;

@@ -180,21 +180,123 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// An output's sum by float32 units, product after product, where the tensor cores' sums are not finite.
-__device__ __forceinline__ float sum_of(const element* x, const element* filter_row, index_t pixel, index_t pixels_y,
-        int group, int first, int last, int H, int W, int Q) {
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N;
+        ++block) zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu,
+            zero_of(sums[block / MATRICES_N][block % MATRICES_N]) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float4 (&sums)[MATRICES_M][MATRICES_N], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) found = sums[block / MATRICES_N][block % MATRICES_N];
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float4 (&sums)[MATRICES_M][MATRICES_N], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) sums[block / MATRICES_N][block % MATRICES_N] = to;
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// Those of four factors each.
+__device__ __forceinline__ void add_fours(float4& sums, float4 upper, float4 lower, float4 first, float4 second) {
+    add_products(sums, upper.x, lower.x, first.x, second.x);
+    add_products(sums, upper.y, lower.y, first.y, second.y);
+    add_products(sums, upper.z, lower.z, first.z, second.z);
+    add_products(sums, upper.w, lower.w, first.w, second.w);
+}
+
+// The upper left corner of an output's window; of an output that does not exist any.
+struct Corner {
+    index_t image;
+    int top, left;
+};
+
+__device__ __forceinline__ Corner corner_of(index_t output, index_t outputs, index_t pixels_y, int Q) {
+    const index_t some = min(output, outputs - 1);
+    const int place = (int)(some % pixels_y);
+    return {some / pixels_y, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+}
+
+// The first channel of the pixel under a window's tap.
+__device__ __forceinline__ const element* pixel_of(const element* x, Corner corner, int tap, int H, int W) {
+    const int h = at_border(corner.top + tap / S, H), w = at_border(corner.left + tap % S, W);
+    return x + ((corner.image * H + h) * W + w) * C;
+}
+
+// Four channels of it.
+__device__ __forceinline__ float4 channels_of(const element* pixel, int channel) {
+    return __ldg((const float4*)(pixel + channel));
+}
+
+// Sums of two filters, rows of the prepared ones, and two outputs by float32 units, of the products from `first` to
+// `last`: of those that are not finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, int row,
+        int other_row, Corner corner, Corner other_corner, int first, int last, int H, int W) {
     constexpr int CHANNELS = TAP_CHUNKS * VECTOR;
-    const index_t image = pixel / pixels_y, place = pixel % pixels_y;
-    const int top = (int)(place / Q) - PAD_TOP, left = (int)(place % Q) - PAD_LEFT;
-    float sum = 0.0f;
+    const element* const weights = filter + (long long)row * (K_STEPS * TILE_K);
+    const element* const other_weights = filter + (long long)other_row * (K_STEPS * TILE_K);
+    float4 anew = {};
 #pragma unroll 1
-    for (int product = first; product < last; ++product) {
-        const int tap = product / CHANNELS, channel = group * C_GROUP + product % CHANNELS;
-        const int h = at_border(top + tap / S, H), w = at_border(left + tap % S, W);
-        const element* const from = x + ((image * H + h) * W + w) * C + channel;
-        sum = fmaf(__ldg(from), filter_row[product], sum);
+    for (int product = first; product < last;) {
+        const int tap = product / CHANNELS, end = min(min((tap + 1) * CHANNELS, product + 32), last);
+        const element* const pixel = pixel_of(x, corner, tap, H, W);
+        const element* const other_pixel = pixel_of(x, other_corner, tap, H, W);
+#pragma unroll 1
+        for (; product < end; product += 4) {
+            const int channel = product - tap * CHANNELS;
+            add_fours(anew, __ldg((const float4*)(weights + product)), __ldg((const float4*)(other_weights + product)),
+                channels_of(pixel, channel), channels_of(other_pixel, channel));
+        }
+        if (are_settled(sums, anew)) break;
     }
-    return sum;
+    return mended(sums, anew);
 }
 
 // The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
@@ -315,30 +417,6 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
         to_multiply = to_multiply + 1 < STAGES ? to_multiply + 1 : 0;
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
-
-    // infinities, NaN, or factors too large for their scale: float32 units make all outputs of the warp anew
-    bool finite = true;
-#pragma unroll
-    for (int m = 0; m < MATRICES_M; ++m)
-#pragma unroll
-        for (int n = 0; n < MATRICES_N; ++n)
-            finite = finite && fabsf(sums[m][n].x) <= 3.402823466e38f && fabsf(sums[m][n].y) <= 3.402823466e38f
-                     && fabsf(sums[m][n].z) <= 3.402823466e38f && fabsf(sums[m][n].w) <= 3.402823466e38f;
-    if (!__all_sync(0xffffffffu, finite)) {
-        const int first = first_step * TILE_K, end = first + steps * TILE_K,
-            last = end < CHUNKS * VECTOR ? end : CHUNKS * VECTOR;
-#pragma unroll 1
-        for (int i = lane; i < WARP_M * WARP_N; i += 32) {
-            const index_t pixel = first_pixel + warp_m + i / WARP_N;
-            const int k_group = n_tile * TILE_N + warp_n + i % WARP_N, k = k_group;
-            if (pixel >= pixels || k_group >= K_GROUP) continue;
-            const element* const filter_row = filter
-                + ((long long)n_tile * TILE_N + warp_n + i % WARP_N) * (K_STEPS * TILE_K);
-            const float sum = sum_of(x_nhwc, filter_row, pixel, pixels_y, group, first, last, H, W, Q);
-            partial_sums[(split * (long long)K + k) * pixels + pixel] = sum;
-        }
-        return;
-    }
     // both factors' scale taken back: times 2^-48
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m)
@@ -349,6 +427,21 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restric
                 make_float4(sum.x * 3.5527136788005009e-15f, sum.y * 3.5527136788005009e-15f,
                 sum.z * 3.5527136788005009e-15f, sum.w * 3.5527136788005009e-15f);
         }
+
+    // infinities, NaN, and factors too large for their scale: float32 units make such sums anew
+    const int first_product = first_step * TILE_K, last_product = min(first_product + steps * TILE_K, CHUNKS * VECTOR);
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, m = block / MATRICES_N, n = block % MATRICES_N;
+        const int k = n_tile * TILE_N + warp_n + m * 16 + lane / 4, other_k = k + 8;
+        const index_t pixel = first_pixel + warp_m + n * 8 + lane % 4 * 2, other_pixel = pixel + 1;
+        const float4 wanted =
+            existing(sums_of(sums, block), k < K_GROUP, other_k < K_GROUP, pixel < pixels, other_pixel < pixels);
+        const int row = k, other_row = other_k;
+        set_sums(sums, block,
+            made_anew(wanted, x_nhwc, filter, row, other_row, corner_of(pixel, pixels, pixels_y, Q),
+            corner_of(other_pixel, pixels, pixels_y, Q), first_product, last_product, H, W));
+    }
 
     // the sums to where they belong
     const int first_k = n_tile * TILE_N + warp_n + lane / 4;           // of this lane's filters of a matrix

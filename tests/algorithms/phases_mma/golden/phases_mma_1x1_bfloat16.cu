@@ -203,7 +203,6 @@ phases_mma_1x1(const unsigned short* __restrict__ dy, unsigned short* __restrict
     const Phase phase = PHASES[blockIdx.y];
     const int rows = (H - phase.row + STRIDE_H - 1) / STRIDE_H, columns = (W - phase.column + STRIDE_W - 1) / STRIDE_W;
     const index_t plane = (index_t)rows * columns, pixels = N * plane;
-    const index_t tiles = (pixels + TILE_M - 1) / TILE_M;
     const int chunks = phase.tap_rows * phase.tap_columns * TAP_CHUNKS,
         steps = (chunks + COPY_COLUMNS - 1) / COPY_COLUMNS;
     const element* const filters = turned + (index_t)phase.first_tap * C * K_GROUP;
@@ -212,7 +211,7 @@ phases_mma_1x1(const unsigned short* __restrict__ dy, unsigned short* __restrict
     const int column = threadIdx.x % COPY_COLUMNS;      // of products: what this thread copies of its rows
 
     // tiles: those of channels first, then of groups, then of pixels
-    for (index_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (index_t tile = blockIdx.x; tile * TILE_M < pixels; tile += gridDim.x) {
         const int first_channel = 0, group = 0;
         const index_t first_pixel = tile * TILE_M;
         const Windows windows = windows_of(phase, first_pixel, pixels, plane, columns, group, P, Q);

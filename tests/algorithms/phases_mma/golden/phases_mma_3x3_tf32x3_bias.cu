@@ -183,19 +183,109 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
-// A pixel's sum by float32 units, product after product, where the tensor cores' sums are not finite; `top` and `left`:
-// the output that it meets with the phase's first tap.
-__device__ __forceinline__ float sum_of(const element* dy, const element* row, const Phase& phase, index_t image,
-        int top, int left, int group, int P, int Q) {
-    float sum = 0.0f;
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N;
+        ++block) zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu,
+            zero_of(sums[block / MATRICES_N][block % MATRICES_N]) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float4 (&sums)[MATRICES_M][MATRICES_N], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) found = sums[block / MATRICES_N][block % MATRICES_N];
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float4 (&sums)[MATRICES_M][MATRICES_N], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        if (block == wanted) sums[block / MATRICES_N][block % MATRICES_N] = to;
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// The output that a pixel meets with its phase's first tap; of a pixel that does not exist any.
+struct Corner {
+    index_t image;
+    int bottom, right;
+};
+
+__device__ __forceinline__ Corner corner_of(index_t pixel, index_t pixels, index_t plane, int columns,
+        const Phase& phase) {
+    const index_t some = min(pixel, pixels - 1);
+    const int place = (int)(some % plane);
+    return {some / plane, place / columns + phase.up, place % columns + phase.left};
+}
+
+// The first filter of the output that a pixel meets with a tap; null beside the outputs.
+__device__ __forceinline__ const element* output_of(const element* dy, Corner corner, const Phase& phase, int tap,
+        int group, int P, int Q) {
+    const int p = corner.bottom - tap / phase.tap_columns, q = corner.right - tap % phase.tap_columns;
+    return (unsigned)p < (unsigned)P && (unsigned)q < (unsigned)Q
+        ? dy + ((corner.image * P + p) * Q + q) * K + group * K_GROUP : nullptr;
+}
+
+// Sums of two pixels and two channels, rows of the turned filter, by float32 units: of those that are not finite; the
+// others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* dy, const element* row,
+        const element* other_row, Corner corner, Corner other_corner, const Phase& phase, int group, int P, int Q) {
+    float4 anew = {};
 #pragma unroll 1
-    for (int product = 0; product < phase.tap_rows * phase.tap_columns * K_GROUP; ++product) {
-        const int tap = product / K_GROUP, filter = group * K_GROUP + product % K_GROUP;
-        const int p = top - tap / phase.tap_columns, q = left - tap % phase.tap_columns;
-        const bool inside = (unsigned)p < (unsigned)P && (unsigned)q < (unsigned)Q;
-        sum = fmaf(inside ? __ldg(dy + ((image * P + p) * Q + q) * K + filter) : 0.0f, row[product], sum);
+    for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
+        const element* const output = output_of(dy, corner, phase, tap, group, P, Q);
+        const element* const other_output = output_of(dy, other_corner, phase, tap, group, P, Q);
+#pragma unroll 1
+        for (int filter = 0; filter < K_GROUP; ++filter) {
+            const int product = tap * K_GROUP + filter;
+            add_products(anew, output ? __ldg(output + filter) : 0.0f,
+                other_output ? __ldg(other_output + filter) : 0.0f, row[product], other_row[product]);
+        }
+        if (are_settled(sums, anew)) break;
     }
-    return sum;
+    return mended(sums, anew);
 }
 
 // Where a tap's products are: taps of the phases before its own, taps of that, and which of them it is.
@@ -247,7 +337,6 @@ phases_mma_3x3(const float* __restrict__ dy, float* __restrict__ turned, const f
     const Phase phase = PHASES[blockIdx.y];
     const int rows = (H - phase.row + STRIDE_H - 1) / STRIDE_H, columns = (W - phase.column + STRIDE_W - 1) / STRIDE_W;
     const index_t plane = (index_t)rows * columns, pixels = N * plane;
-    const index_t tiles = (pixels + TILE_M - 1) / TILE_M;
     const int chunks = phase.tap_rows * phase.tap_columns * TAP_CHUNKS,
         steps = (chunks + COPY_COLUMNS - 1) / COPY_COLUMNS;
     const element* const filters = turned + (index_t)phase.first_tap * C * K_GROUP;
@@ -256,7 +345,7 @@ phases_mma_3x3(const float* __restrict__ dy, float* __restrict__ turned, const f
     const int column = threadIdx.x % COPY_COLUMNS;      // of products: what this thread copies of its rows
 
     // tiles: those of channels first, then of groups, then of pixels
-    for (index_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (index_t tile = blockIdx.x; tile * TILE_M < pixels; tile += gridDim.x) {
         const int first_channel = 0, group = 0;
         const index_t first_pixel = tile * TILE_M;
         const Windows windows = windows_of(phase, first_pixel, pixels, plane, columns, group, P, Q);
@@ -292,30 +381,6 @@ phases_mma_3x3(const float* __restrict__ dy, float* __restrict__ turned, const f
             to_multiply = to_multiply + 1 < STAGES ? to_multiply + 1 : 0;
             to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
         }
-
-        // infinities, NaN, or factors too large for their scale: float32 units make all sums of the warp anew
-        bool finite = true;
-#pragma unroll
-        for (int m = 0; m < MATRICES_M; ++m)
-#pragma unroll
-            for (int n = 0; n < MATRICES_N; ++n)
-                finite = finite && fabsf(sums[m][n].x) <= 3.402823466e38f && fabsf(sums[m][n].y) <= 3.402823466e38f
-                         && fabsf(sums[m][n].z) <= 3.402823466e38f && fabsf(sums[m][n].w) <= 3.402823466e38f;
-        if (!__all_sync(0xffffffffu, finite)) {
-#pragma unroll 1
-            for (int i = lane; i < WARP_M * WARP_N; i += 32) {
-                const index_t pixel = first_pixel + warp_m + i / WARP_N, image = pixel / plane;
-                const int c = warp_n + i % WARP_N, place = (int)(pixel % plane);
-                if (pixel >= pixels || c >= C_GROUP) continue;
-                const int row = place / columns, v = place % columns;
-                const float sum =
-                    sum_of(dy, filters + (index_t)c * chunks * VECTOR, phase, image, row + phase.up, v + phase.left,
-                    group, P, Q);
-                dx[((image * H + row * STRIDE_H + phase.row) * W + v * STRIDE_W + phase.column) * C + c] =
-                    finish(sum, __ldg(bias + c));
-            }
-            continue;
-        }
         // both factors' scale taken back: times 2^-48
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
@@ -326,6 +391,21 @@ phases_mma_3x3(const float* __restrict__ dy, float* __restrict__ turned, const f
                     make_float4(sum.x * 3.5527136788005009e-15f, sum.y * 3.5527136788005009e-15f,
                     sum.z * 3.5527136788005009e-15f, sum.w * 3.5527136788005009e-15f);
             }
+
+        // infinities, NaN, and factors too large for their scale: float32 units make such sums anew
+#pragma unroll 1
+        for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+            const int block = __ffs(blocks) - 1;
+            const index_t pixel = first_pixel + warp_m + block / MATRICES_N * 16 + lane / 4, other_pixel = pixel + 8;
+            const int c = warp_n + block % MATRICES_N * 8 + lane % 4 * 2;
+            const float4 wanted =
+                existing(sums_of(sums, block), pixel < pixels, other_pixel < pixels, c < C_GROUP, c + 1 < C_GROUP);
+            const element* const row = filters + (index_t)min(c, C_GROUP - 1) * chunks * VECTOR;
+            const element* const other_row = filters + (index_t)min(c + 1, C_GROUP - 1) * chunks * VECTOR;
+            set_sums(sums, block,
+                made_anew(wanted, dy, row, other_row, corner_of(pixel, pixels, plane, columns, phase),
+                corner_of(other_pixel, pixels, plane, columns, phase), phase, group, P, Q));
+        }
 
         // the sums to the phase's pixels
         const int lane_channel = warp_n + lane % 4 * 2;

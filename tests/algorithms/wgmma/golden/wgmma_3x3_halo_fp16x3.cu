@@ -65,7 +65,9 @@ constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 // digits that pixels of a common scale may be below the largest of its box
 constexpr int LEAST_SCALE = 14;
-constexpr long long FLOATS = 73728;             // floats of the prepared filter: where it is as it was given,
+constexpr int FILLED_CHANNELS = 64;             // channels of a tap in whole fours
+// floats of the prepared filter: where its taps are, such channels of each,
+constexpr long long FLOATS = 73728;
 constexpr long long FILTER_SCALES = 147456;     // and where its filters' scales are
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
@@ -361,49 +363,158 @@ __device__ __forceinline__ int output_of(int column, int image, int first_p, int
     return row < ROWS && across < COLUMNS && p < P && q < Q ? (image * P + p) * Q + q : -1;
 }
 
-// An output's sum by float32 units, product after product, in the order of implicit_gemm.
-__device__ __forceinline__ float sum_of(const element* x, const element* filter_k, int pixel, int H, int W, int P,
-        int Q) {
-    const int image = pixel / (P * Q), place = pixel % (P * Q);
-    const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;
-    float sum = 0.0f;
+__device__ __forceinline__ float4 four_of(const float (&sums)[MATRICES][SUMS], int block) {
+    const float* const at = sums[block / (SUMS / 4)] + block % (SUMS / 4) * 4;
+    return make_float4(at[0], at[1], at[2], at[3]);
+}
+
+__device__ __forceinline__ void put_four(float (&sums)[MATRICES][SUMS], int block, float4 four) {
+    float* const at = sums[block / (SUMS / 4)] + block % (SUMS / 4) * 4;
+    at[0] = four.x, at[1] = four.y, at[2] = four.z, at[3] = four.w;
+}
+
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[MATRICES][SUMS]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < SUMS / 4; ++block) zero += zero_of(four_of(sums, block));
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < SUMS / 4; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float (&sums)[MATRICES][SUMS], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < SUMS / 4; ++block)
+        if (block == wanted) found = four_of(sums, block);
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float (&sums)[MATRICES][SUMS], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < SUMS / 4; ++block)
+        if (block == wanted) put_four(sums, block, to);
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// Those of four factors each.
+__device__ __forceinline__ void add_fours(float4& sums, float4 upper, float4 lower, float4 first, float4 second) {
+    add_products(sums, upper.x, lower.x, first.x, second.x);
+    add_products(sums, upper.y, lower.y, first.y, second.y);
+    add_products(sums, upper.z, lower.z, first.z, second.z);
+    add_products(sums, upper.w, lower.w, first.w, second.w);
+}
+
+// The upper left corner of an output's window; of an output that does not exist (-1) any.
+struct Corner {
+    int image, top, left;
+};
+
+__device__ __forceinline__ Corner corner_of(int output, int P, int Q) {
+    const int image = max(output, 0) / (P * Q), place = max(output, 0) % (P * Q);
+    return {image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+}
+
+// The first channel of the pixel under a window's tap; null beside the image.
+__device__ __forceinline__ const element* pixel_of(const element* x, Corner corner, int tap, int H, int W) {
+    const int h = corner.top + tap / S, w = corner.left + tap % S;
+    return (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W ? x + (((index_t)corner.image * H + h) * W + w) * C
+        : nullptr;
+}
+
+// Four channels of it.
+__device__ __forceinline__ float4 channels_of(const element* pixel, int channel) {
+    return pixel ? __ldg((const float4*)(pixel + channel)) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+// Sums of filters k and k + 8 and of two outputs by float32 units, in the order of implicit_gemm: of those that are not
+// finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, int k,
+        int first_output, int second_output, int H, int W, int P, int Q) {
+    const float4 wanted = existing(sums, true, true, first_output >= 0, second_output >= 0);
+    const element* const upper = filter + FLOATS + (long long)k * (TAPS * FILLED_CHANNELS);
+    const element* const lower = filter + FLOATS + (long long)(k + 8) * (TAPS * FILLED_CHANNELS);
+    const Corner first = corner_of(first_output, P, Q), second = corner_of(second_output, P, Q);
+    float4 anew = {};
 #pragma unroll 1
-    for (int tap = 0; tap < TAPS; ++tap) {
-#pragma unroll 1
-        for (int channel = 0; channel < C; ++channel) {
-            const int h = top + tap / S, w = left + tap % S;
-            const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
-            sum =
-                fmaf(inside ? __ldg(x + (((index_t)image * H + h) * W + w) * C + channel) : 0.0f,
-                filter_k[channel * TAPS + tap], sum);
+    for (int step = 0; step < STEPS; ++step) {
+        const int tap = step / SLICES, channel = step % SLICES * SLICE, end = min(channel + SLICE, FILLED_CHANNELS);
+        const element* const first_pixel = pixel_of(x, first, tap, H, W);
+        const element* const second_pixel = pixel_of(x, second, tap, H, W);
+#pragma unroll 4
+        for (int c = channel; c < end; c += 4) {
+            const int weight = tap * FILLED_CHANNELS + c;
+            add_fours(anew, __ldg((const float4*)(upper + weight)), __ldg((const float4*)(lower + weight)),
+                      channels_of(first_pixel, c), channels_of(second_pixel, c));
         }
+        if (are_settled(wanted, anew)) break;
     }
-    return sum;
+    return mended(wanted, anew);
 }
 
 // The filter for the products: once for each filter, before the first call. Each filter has its scale; its parts lie in
-// rows as they are copied, slices of the channels of a tap. Behind them are the filter as it was given, and the scales;
-// NaN for a filter of which some row is so small beside the others that its low parts would be lost: its outputs are
-// left to float32 units.
+// rows as they are copied, slices of the channels of a tap. Behind them are the filter as float32 units take it, and
+// the scales. A window at the border may meet few taps: the scale is NaN, which leaves outputs to these units, where
+// some tap is so small beside the others that its low parts would be lost.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    __shared__ unsigned of_warps[SIDE_THREADS / 32];
+    __shared__ unsigned of_warps[SIDE_THREADS / 32], of_taps[TAPS];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int k = blockIdx.x; k < K; k += gridDim.x) {
         const element* const from = w + (long long)k * (C * TAPS);
-        unsigned largest = 0u, lost = 0u;
-        for (int i = threadIdx.x; i < C * TAPS; i += SIDE_THREADS) {
-            largest = max(largest, magnitude(from[i]));
-            filter[FLOATS + (long long)k * (C * TAPS) + i] = from[i];
+        unsigned largest = 0u;
+        for (int i = threadIdx.x; i < TAPS * FILLED_CHANNELS; i += SIDE_THREADS) {
+            const int tap = i / FILLED_CHANNELS, channel = i % FILLED_CHANNELS;
+            const float value = from[channel * TAPS + tap];
+            largest = max(largest, magnitude(value));
+            filter[FLOATS + (long long)k * (TAPS * FILLED_CHANNELS) + i] = value;
         }
 #pragma unroll
         for (int other = 1; other < 32; other *= 2) largest =
             max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
         if (lane == 0) of_warps[warp] = largest;
+        for (int tap = threadIdx.x; tap < TAPS; tap += SIDE_THREADS) of_taps[tap] = 0u;
         __syncthreads();
 #pragma unroll
         for (int other = 0; other < SIDE_THREADS / 32; ++other) largest = max(largest, of_warps[other]);
-        __syncthreads();
         const unsigned exponent = scale_exponent(largest);
         const float scale = __uint_as_float(exponent << 23);
         for (int step = warp; step < STEPS; step += SIDE_THREADS / 32) {
@@ -421,14 +532,16 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
             unsigned most = magnitude(value);
 #pragma unroll
             for (int other = 1; other < 32; other *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, other));
-            if (most != 0u && (most >> 23) + LEAST_SCALE < (largest >> 23)) lost = 1u;
+            if (lane == 0) atomicMax(of_taps + tap, most);
         }
-        if (lane == 0) of_warps[warp] = lost;
         __syncthreads();
-#pragma unroll
-        for (int other = 0; other < SIDE_THREADS / 32; ++other) lost |= of_warps[other];
+        bool lost = false;
+        if (warp == 0)
+            for (int tap = lane; tap < TAPS; tap += 32)
+                lost = lost || (of_taps[tap] != 0u && (of_taps[tap] >> 23) + LEAST_SCALE < (largest >> 23));
+        lost = __any_sync(0xffffffffu, lost);
         if (threadIdx.x == 0) filter[FILTER_SCALES + k] = __uint_as_float(lost ? 0x7fffffffu : (254u - exponent) << 23);
-        __syncthreads();
+        __syncthreads();        // of_taps is read, before it is zeros again
     }
 }
 
@@ -498,25 +611,15 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                     }
                 }
 
-            // infinities, NaN and what the scales have no room for come out as float32 units have them
-            bool finite = true;
-#pragma unroll
-            for (int i = 0; i < SUMS; ++i) {
-#pragma unroll
-                for (int m = 0; m < MATRICES; ++m) finite = finite && fabsf(sums[m][i]) <= 3.402823466e38f;
-            }
-            if (!__all_sync(0xffffffffu, finite)) {
+            // infinities, NaN, and what the scales have no room for: float32 units make such sums anew
 #pragma unroll 1
-                for (int i = lane; i < SUMS * 32; i += 32) {
-                    const int k = first_filter + i / (SUMS * 32) * 64 + warp * 16 + i % 16,
-                        column = i / 16 % (SUMS * 2);
-                    const int pixel = output_of(column, image, first_p, first_q, P, Q);
-                    if (pixel < 0) continue;
-                    const index_t to = (index_t)pixel * K + k;
-                    const float sum = sum_of(x, filter + FLOATS + (long long)k * (TAPS * C), pixel, H, W, P, Q);
-                    y[to] = finish(sum, __ldg(bias + k));
-                }
-                continue;
+            for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+                const int block = __ffs(blocks) - 1, column = block % (SUMS / 4) * 8 + lane % 4 * 2;
+                const int k = first_filter + block / (SUMS / 4) * 64 + warp * 16 + lane / 4;
+                const int first_output = output_of(column, image, first_p, first_q, P, Q),
+                    second_output = output_of(column + 1, image, first_p, first_q, P, Q);
+                set_sums(sums, block,
+                    made_anew(sums_of(sums, block), x, filter, k, first_output, second_output, H, W, P, Q));
             }
             float biases[MATRICES][2];      // of this thread's filters, eight apart
 #pragma unroll
