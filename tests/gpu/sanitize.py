@@ -1,4 +1,5 @@
-"""Every algorithm x variant once, for compute-sanitizer: ``compute-sanitizer ... python -m tests.gpu.sanitize``.
+"""Every algorithm x variant once, gradients too, for compute-sanitizer:
+``compute-sanitizer ... python -m tests.gpu.sanitize``.
 
 Arrays are exactly as large as their elements, so that an access one past the end is seen. ``--shared`` runs the
 kernels with shared memory alone (racecheck, synccheck), ``--no-mbarriers`` leaves out those whose loads and stores of
@@ -12,7 +13,7 @@ import sys
 from typing import Any
 
 from tests import cases, reference
-from tests.gpu import support
+from tests.gpu import gradient_variants, support
 from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.render import render
 
@@ -40,7 +41,11 @@ def main(arguments: list[str]) -> int:
             out = gpuarray.to_gpu(reference.poisoned(shape))
             kernel(x, w, bias, residual=residual, out=out)
             layer.check(out, case.id)
-    print(f"{len(chosen)} variants ran; left out: {support.no_cublas()}")
+        gradients = _gradients(names, "--shared" in arguments)
+        gradient_variants.compile_ahead(gradients)
+        for case, shape in gradients:
+            gradient_variants.run(case, shape, placed=gpuarray.to_gpu)
+    print(f"{len(chosen)} variants ran, {len(gradients)} of gradients; left out: {support.no_cublas()}")
     return 0
 
 
@@ -48,6 +53,12 @@ def _planned(case: cases.Case) -> tuple[Any, Any]:
     """The plan and size of a variant: of SIZES, else the case's own."""
     (plan, (shape, *_)), *_ = case.plans(_usual(case), support.arch()) or case.plans(case.sizes(), support.arch())
     return plan, shape
+
+
+def _gradients(names: set[str], shared: bool) -> list[tuple[Any, Any]]:
+    rooms = [name for name in gradient_variants.ROOMS if not names or name in names]
+    return [(case, shape) for name in rooms for case, shape in gradient_variants.of(name)
+            if not shared or "__shared__" in render(case.plan(support.arch(), shape)).text]
 
 
 def _by_mbarriers(plan: Any) -> bool:

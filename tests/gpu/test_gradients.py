@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from tests import cases, checks, gradients, settings
-from tests.algorithms import EVERY
+from tests import checks, gradients, settings
 from tests.cpu.test_gradients import FORMS, NAMES, OPERATIONS
-from tests.gpu import support
+from tests.gpu import gradient_variants, support
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.request import settings_of
 from warpconv.codegen.select import plan_layer
-from warpconv.codegen.spec import Epilogue
-from warpconv.runtime import arrays
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call import kernels, operands
 
 pytestmark = pytest.mark.gpu
 
 PARTS = 10
-ROOMS = [name for name, rows in EVERY.items() if rows.operation in NAMES.values() and not rows.volumes]
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -47,27 +39,14 @@ def test_every_form(form):
         made.check(operation, device="cuda")
 
 
-@pytest.mark.parametrize("name", ROOMS)
+@pytest.mark.parametrize("name", gradient_variants.ROOMS)
 def test_variants(name):
-    """Those of a room of gradients, which the CPU device executes, too, at their smallest sizes."""
-    if name == "filter_gradient_wgmma" and not support.arch().startswith("sm_90"):
-        pytest.skip(f"{support.arch()} has no wgmma")
-    chosen = [(case, case.sizes()[0]) for case in cases.variants(name)]
-    checks.compile_ahead(build, [case.plan(support.arch(), shape) for case, shape in chosen], support.COMPILERS)
+    chosen = gradient_variants.of(name)
+    if not chosen:
+        pytest.skip(f"{support.arch()} does not run {name}")
+    gradient_variants.compile_ahead(chosen)
     for case, shape in chosen:
-        made = gradients.make(settings.generator(case.number), shape, bias=Epilogue.BIAS in case.epilogue,
-                              numerics=case.plan(support.arch(), shape).spec.numerics)
-        output = gradients.OUTPUTS[case.operation]
-        ask = kernels.asked(shape, 0, algorithm=name, operation=case.operation, epilogue=case.epilogue,
-                            numerics=case.numerics)
-        ask = ask._replace(request=replace(ask.request, settings=settings_of(dict(case.values))))
-        arrays_of = {"dx": ("dy", "w", "b"), "dw": ("dy", "x"), "db": ("dy",)}[output]
-        given = {"bias" if key == "b" else key: getattr(made, key) for key in arrays_of}
-        read = {key: operands.Operand(key, array, arrays.view(array, key)) for key, array in given.items()
-                if array is not None}
-        wanted = getattr(made, output)
-        for _ in range(3):
-            wanted.check(operands.run(ask, read, output, wanted.output.shape, None, None, None), case.id)
+        gradient_variants.run(case, shape, times=3)
 
 
 @pytest.mark.parametrize("layout", Layout)
