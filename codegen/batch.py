@@ -10,7 +10,6 @@ from .shape import ConvShape
 ASSUMED_IMAGES = 64         # of a layer with channels
 FEW_IMAGES = (1, 4)          # of a depthwise layer: choices besides, up to four times as many
 ASSUMED_PIXELS = 256 * 256  # of single planes together, at least
-FEW_PIXELS = 32 * 14 * 14       # of a batch, in NCHW
 UNKNOWN_PIXELS = 32 * 28 * 28   # of a batch with channels whose sizes are not known
 
 
@@ -38,14 +37,11 @@ def _class_of(images: int) -> int:
 
 
 def batch_matters(shape: ConvShape) -> bool:
-    """Whether a layer's choice knows its batch: with several channels a group 16 bits, float32 in NHWC, and float32 in
-    NCHW where there are few pixels, since the reduction is long enough to be split; and depthwise ones of 16 bits in
-    NHWC."""
+    """Whether a layer's choice knows its batch: floating-point layers with several channels a group, but for volumes of
+    float32 in NCHW, and depthwise ones of 16 bits in NHWC."""
     if shape.channels == 1 or not shape.dtype.is_float:
         return is_lanes_of_channels(shape)
-    if shape.dtype is DType.FLOAT32 and shape.layout is Layout.NCHW:
-        return shape.d is None and _class_of(shape.n) * shape.p * shape.q <= FEW_PIXELS
-    return True
+    return shape.dtype is not DType.FLOAT32 or shape.layout is not Layout.NCHW or shape.d is None
 
 
 def shared_batch(shape: ConvShape) -> int:

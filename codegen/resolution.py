@@ -3,8 +3,8 @@
 The rule: of the algorithms that support the layer, take the one whose planner estimates the fewest issue slots for it
 (loads, shuffles, FMAs and bookkeeping, edges included; more where there are too few warps to fill a large GPU, since
 then the time of one warp counts). At these kernels' arithmetic intensity the issue slots decide, not the memory. The
-batch does not change the choice: it is assumed, so that all batches share a kernel; but for layers of several channels
-on the tensor cores, where the power of two below it does (codegen/batch.py). A tuning table, where given, overrules
+batch does not change the choice: it is assumed, so that all batches share a kernel; but for floating-point layers of
+several channels, where the power of two below it does (codegen/batch.py). A tuning table, where given, overrules
 the estimate for the layers it knows. An algorithm that leans on a library or on prepared filters (the slides' steps)
 is left to those who name it, and one whose workspace is over a limit that was given is declined, unless its planner
 has a lighter form.

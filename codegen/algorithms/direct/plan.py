@@ -35,7 +35,8 @@ WEIGHTS_HELD = 100     # weights of one channel that a thread keeps in registers
 MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 NHWC_COLUMNS = 4       # columns that share a load of a weight, which in NHWC is one of a sector for every lane
-PACE = 2.3
+PACE, WAITS = 2.3, 1.3      # in NHWC loads wait for lines of the cache, which the estimate knows
+FAR_BYTES = 256        # between lanes' pixels, from which on each is a line of the cache for itself
 NHWC_WIDTHS = (128, 96, 64, 32)    # tiles of filters in a block, where there are more than the first of them
 
 
@@ -228,10 +229,13 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         numbers: DirectNhwcNumbers = plan.numbers
         across = numbers.columns * options.block_size_y
         threads = shape.n * numbers.k_blocks * shape.p * -(-shape.q // across) * numbers.threads
-        # lanes far apart in the filter: a line of the cache for each, at about this many issues
+        # lanes far apart in the filter, or in x: a line of the cache for each, at about this many issues
         weight = 1 if spec.channels == spec.filters == 1 else max(2, 3 * min(LANES, options.block_size_x) // 4)
-        tap = numbers.columns * (3 + widen + options.k_tile) + options.k_tile * (weight + widen)
-        slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap)
+        lanes_across = LANES // min(LANES, options.block_size_x)
+        apart = min(1.0, numbers.columns * spec.c * spec.dtype.itemsize / FAR_BYTES)
+        load = 3 + widen + (0.75 * lanes_across * apart ** 2 if lanes_across > 1 else 0)
+        tap = numbers.columns * (load + options.k_tile) + options.k_tile * (weight + widen)
+        slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap) / WAITS
         return max(slots, lone_thread(spec, shape.reduction, PACE))
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y
@@ -242,4 +246,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output, every tap loaded; any layer",
                       options=DirectOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=PACE)
+                      estimate=estimate, pace=PACE, waits=WAITS)

@@ -79,7 +79,7 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_program.multiply(spec, resolved, gemm, product))
     workspaces: tuple[Workspace, ...] = (im2win_tensor.workspace(spec),)
     if split:
-        steps += (gemm_program.add_sums(spec, gemm, arguments),)
+        steps += (gemm_program.add_sums(spec, arguments),)
         workspaces += (gemm_program.sums_workspace(spec, gemm.splits, 1),)
     numbers = Im2winFastNumbers(tensor=tensor, gemm=gemm, arguments=product,
                                 stored_epilogue=() if split else spec.epilogue)

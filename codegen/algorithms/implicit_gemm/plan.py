@@ -137,7 +137,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q", BORDER)
     steps: tuple[Step, ...] = (gemm_program.multiply(spec, resolved, gemm, product),)
     if split:
-        steps += (gemm_program.add_sums(spec, gemm, arguments),)
+        steps += (gemm_program.add_sums(spec, arguments),)
     numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, preparation=gemm_program.preparation(spec, resolved, gemm),
                       workspaces=(gemm_program.sums_workspace(spec, gemm.splits, 0),) if split else ())

@@ -357,4 +357,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="reuse",
                       summary="column reuse by shuffles and row reuse in registers (CLUSTER 2020, Alg. 4)",
                       options=ReuseOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=PACE)
+                      estimate=estimate, pace=PACE, waits=2.2)

@@ -212,4 +212,4 @@ def space(spec: KernelSpec) -> Iterable[WideOptions]:
 
 ALGORITHM = Algorithm(name="wide", summary="several columns a lane, halo columns by shuffles, rows in registers; NCHW",
                       options=WideOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, follows=("min_blocks",))
+                      estimate=estimate, waits=1.7, follows=("min_blocks",))

@@ -40,12 +40,11 @@ def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, taken: tuple[
                   shared_bytes=numbers.shared_bytes)
 
 
-def add_sums(spec: KernelSpec, numbers: GemmNumbers, given: tuple[Argument, ...]) -> Launch:
-    """The second launch of a split reduction: partial sums to outputs, those of a pixel by one thread, or in NHWC by
-    neighbouring ones. ``given`` are the program's arguments."""
+def add_sums(spec: KernelSpec, given: tuple[Argument, ...]) -> Launch:
+    """The second launch of a split reduction: partial sums to outputs, a thread each. ``given`` are the program's
+    arguments."""
     taken = named(given, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    sums = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k if numbers.channels_last else 1,
-                  add=SIDE_THREADS - 1, per=SIDE_THREADS)
+    sums = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
     grid = (sums, Blocks(), Blocks())
     return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
 

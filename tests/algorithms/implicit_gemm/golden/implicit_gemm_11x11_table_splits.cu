@@ -242,16 +242,11 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict__ bias, float* __restrict__ y, int N,
         int P, int Q) {
-    const index_t pixels_y = (index_t)P * Q, pixel = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
-    if (pixel >= N * pixels_y) return;
-    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
-    const long long part = (long long)K * N * pixels_y;        // elements of a part
-#pragma unroll 4
-    for (int k = 0; k < K; ++k) {
-        const index_t at = first + k * pixels_y;
-        float sum = partial_sums[at];
+    const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
+    if (i >= outputs) return;
+    float sum = partial_sums[i];
 #pragma unroll
-        for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * part + at];
-        y[at] = finish(sum, __ldg(bias + k));
-    }
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * (long long)outputs + i];
+    const int k = (int)(i / ((index_t)P * Q) % K);
+    y[i] = finish(sum, __ldg(bias + k));
 }

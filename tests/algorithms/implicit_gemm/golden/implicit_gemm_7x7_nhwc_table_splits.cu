@@ -279,5 +279,6 @@ add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict
     float sum = partial_sums[i];
 #pragma unroll
     for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * (long long)outputs + i];
-    y[i] = finish(sum, __ldg(bias + i % K), residual[i]);
+    const int k = (int)(i % K);
+    y[i] = finish(sum, __ldg(bias + k), residual[i]);
 }
