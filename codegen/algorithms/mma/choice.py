@@ -43,8 +43,7 @@ GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
-FEW_SHARE = 0.95            # and under several taps of few channels (7 layers, an H100, 2026-11-26):
-FEW_TAPS, FEW_CHANNELS_SHARED = 100, 16
+MANY_SHARE, FEW_PIXELS = 0.9, 32 * 14 * 14     # and of more outputs a filter (20 layers, an H100, 2026-11-26)
 NARROW_SHARE = 8.0          # over the channels, besides: in NHWC windows of 16 bytes of each pixel took 2.1 times these
                             # cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
 
@@ -143,8 +142,8 @@ def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> flo
     """Issue slots of the whole chip while a layer runs."""
     share = 1.0
     if spec.numerics is Numerics.TF32X3:
-        few = spec.groups == 1 and 1 < spec.r * spec.s < FEW_TAPS and spec.channels <= FEW_CHANNELS_SHARED
-        share = SPLIT_SHARE if spec.layout is Layout.NHWC else FEW_SHARE if few else NCHW_SHARE
+        share = (SPLIT_SHARE if spec.layout is Layout.NHWC else MANY_SHARE if shape.n * shape.p * shape.q > FEW_PIXELS
+                 else NCHW_SHARE)
     elif spec.layout is Layout.NHWC and spec.r * spec.s > 1 and _are_narrow(spec):
         share += NARROW_SHARE / spec.channels
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
