@@ -36,7 +36,7 @@ def kinds(torch: Any, x: Any) -> Iterator[tuple[str, Any]]:
     yield "a NaN in each image", changed((slice(None), 0, middle, middle), float("nan"))
     yield "one infinity", changed((0, 0, middle, middle), float("inf"))
     yield "an image of infinities", changed(0, float("inf"))
-    yield "one pixel in 1000 NaN", changed(torch.rand_like(x) < 1e-3, float("nan"))
+    yield "one element in 1000 NaN", changed(torch.rand_like(x) < 1e-3, float("nan"))
 
 
 def median_us(torch: Any, call: Callable[[Any], Any], data: Any) -> float:

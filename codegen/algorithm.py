@@ -33,9 +33,9 @@ class Algorithm:
     together. ``space`` lists the plan values worth trying (tuning). ``estimate`` is the modelled number of warp
     instructions for a whole layer. ``pace``: the issue slots that one of them takes, since the warps of some kernels
     wait for more than their turn; fitted to the layers of docs/results (planes, paper_layers, select; H200,
-    2026-11-21), with wide's as 1. ``waits``: times as much where the batch is known (codegen/batch.py), and others are
-    estimated in cycles, waits included; fitted to 30 layers of float32 in NCHW (H100, 2026-11-26). select() compares
-    the product, ``slots``. ``lighter`` gives plan values that take
+    2026-11-21), with wide's as 1. ``waits``: a further factor where the batch is known (codegen/batch.py): other
+    algorithms' estimates are cycles there, in which waits are; fitted to 30 layers of float32 in NCHW (H100,
+    2026-11-26). select() compares the product, ``slots``. ``lighter`` gives plan values that take
     less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
     searched; those that were measured are left out where a layer has an epilogue. ``operation``: what its kernels
@@ -74,12 +74,15 @@ class Algorithm:
         return next((numerics for numerics in answers if numerics in self.float32), answers[0])
 
     def slots(self, plan: KernelPlan, shape: ConvShape) -> float:
-        """Modelled issue slots of a layer, for the batch that is assumed: all batches share a kernel."""
+        """Modelled issue slots of a layer, for the batch that is assumed (codegen/batch.py)."""
         layer = shape.with_batch(assumed_batch(shape))
-        pace = self.pace * self.waits if batch_matters(shape) else self.pace
         if plan.forward is not None:
-            return pace * self.estimate(plan.forward, adjoint.layer_of(layer))
-        return pace * self.estimate(plan, layer)
+            plan, layer = plan.forward, adjoint.layer_of(layer)
+        return self.slots_of(plan, layer)
+
+    def slots_of(self, plan: KernelPlan, layer: ConvShape) -> float:
+        """Modelled issue slots of a forward layer, for its own batch."""
+        return self.pace * (self.waits if batch_matters(layer) else 1.0) * self.estimate(plan, layer)
 
 
 _DECLINING: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()      # what _declining() has made

@@ -16,7 +16,7 @@ UNKNOWN_PIXELS = 32 * 28 * 28   # of a batch with channels whose sizes are not k
 def assumed_batch(shape: ConvShape) -> int:
     """The images that a layer's choice is made for: a plane comes alone if it is large, channels come in a batch.
 
-    Layers on the tensor cores (see ``batch_matters``) have their own batch, down to a power of two and up to the one
+    Layers whose choice knows the batch (``batch_matters``) have their own, down to a power of two and up to the one
     that is assumed for others: one image leaves most of a large GPU idle where its tiles are made for 64.
     """
     if shape.c == shape.k == 1:
@@ -45,7 +45,5 @@ def batch_matters(shape: ConvShape) -> bool:
 
 
 def shared_batch(shape: ConvShape) -> int:
-    """The batch that stands for all with which a layer shares its kernel: one that its choice does not know stands for
-    itself where smaller ones are known."""
-    known = batch_matters(shape) or batch_matters(shape.with_batch(1))
-    return assumed_batch(shape) if known else 1
+    """The batch that stands for all with which a layer shares its kernel: one where the choice does not know it."""
+    return assumed_batch(shape) if batch_matters(shape) else 1

@@ -32,7 +32,7 @@ def seconds(plan: KernelPlan, shape: ConvShape) -> float:
     """
     row = algorithm(plan.spec.algorithm)
     made, layer = (plan, shape) if plan.forward is None else (plan.forward, adjoint.layer_of(shape))
-    slots = row.pace * row.estimate(made, layer)
+    slots = row.slots_of(made, layer)
     if not batch_matters(layer):
         blocks = max((math.prod(launch.grid_of(shape)) for launch in plan.program.launches), default=1)
         slots *= max(1.0, H200.multiprocessors / blocks)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import batch_matters
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
@@ -235,7 +236,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         apart = min(1.0, numbers.columns * spec.c * spec.dtype.itemsize / FAR_BYTES)
         load = 3 + widen + (0.75 * lanes_across * apart ** 2 if lanes_across > 1 else 0)
         tap = numbers.columns * (load + options.k_tile) + options.k_tile * (weight + widen)
-        slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap) / WAITS
+        slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap)
+        slots /= WAITS if batch_matters(shape) else 1.0
         return max(slots, lone_thread(spec, shape.reduction, PACE))
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y

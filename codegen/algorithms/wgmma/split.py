@@ -74,7 +74,6 @@ class SplitNumbers:
     shared_bytes: int
     floats_at: int              # of the prepared filter, in floats
     scales_from: int
-    alone: bool                 # whether a window may meet some of the taps alone
     filled_channels: int        # of a tap of the filter as float32 units take it: whole fours
     prepared_bytes: int
     splitters: int = SPLITTERS
@@ -143,5 +142,4 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         filters_at=filters_at, scales_at=scales_at,
         common_at=common_at, extremes_at=extremes_at, barriers_at=barriers_at,
         shared_bytes=barriers_at + BARRIER_BYTES * barriers, floats_at=floats_at, scales_from=scales_from,
-        alone=taps > 1 and any(map(any, spec.padding)), filled_channels=filled,
-        prepared_bytes=SCALE_BYTES * (scales_from + spec.k))
+        filled_channels=filled, prepared_bytes=SCALE_BYTES * (scales_from + spec.k))

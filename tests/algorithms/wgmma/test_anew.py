@@ -11,6 +11,7 @@ from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.accuracy import reference
+from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.devices.cpu import Mode, backend
 
@@ -28,10 +29,10 @@ def test_a_filter_with_distant_rows_is_left_to_float32_units():
 
 @on_cpu_device
 @pytest.mark.parametrize("padding, small, left", [
-    (1, np.s_[2, :, 0, 0], True), (0, np.s_[2, :, 0, 0], False), (1, np.s_[2, 32, 0, 0], False)],
-    ids=["a tap at the border", "no border", "a channel of a tap, which is the last slice's only one"])
+    (1, np.s_[2, :, 0, 0], True), (0, np.s_[2, :, 0, 0], True), (1, np.s_[2, 32, 0, 0], False)],
+    ids=["a tap at the border", "a tap without a border", "a channel of a tap, which is the last slice's only one"])
 def test_which_filters_are_left_to_float32_units(padding, small, left):
-    """A filter of which a tap is small that may be met alone: the kernel reads x once more for it, from its address."""
+    """A filter of which a whole tap is small: the kernel reads x once more for it, from its address."""
     rng = np.random.default_rng(7)
     x, w = rng.standard_normal((1, 9, 9, 36)).astype("f4"), rng.standard_normal((8, 36, 3, 3)).astype("f4")
     w[:, 33:] = 0.0
@@ -45,6 +46,14 @@ def test_which_filters_are_left_to_float32_units(padding, small, left):
     y = kernel(x, w)
     assert (loaded.reports[-1].buffers["x"].load_requests > usual) is left
     assert reference.compare(y, x, w, shape, numerics=Numerics.FP16X3).within
+
+
+@pytest.mark.nvcc
+def test_a_filter_may_have_any_number_of_taps():
+    """What tells small taps takes no shared memory for each."""
+    shape = ConvShape(n=8, c=64, h=256, w=256, k=128, r=111, s=111, padding=55, layout="NHWC")
+    entries = build(plan_layer(shape, algorithm="wgmma", arch="sm_90", precision="fp16x3")).compiled.entries
+    assert [entry.shared_bytes for entry in entries if entry.name == "prepare_filter"] < [2048]
 
 
 # ---- what is not finite

@@ -280,10 +280,10 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
     const index_t plane = (index_t)P * Q;
     float4 anew = {};
 #pragma unroll 1
-    for (index_t some = first; some < end; some += 32) {
-        const index_t last = min(some + 32, end);
+    for (index_t chunk = first; chunk < end; chunk += 32) {
+        const index_t last = min(chunk + 32, end);
 #pragma unroll 4
-        for (index_t output = some; output < last; ++output) {
+        for (index_t output = chunk; output < last; ++output) {
             const int place = (int)(output % plane), p = place / Q, q = place % Q;
             add_products(anew, __ldg(dy + output * K + filter), __ldg(dy + output * K + other_filter),
                 pixel_of(x, column, output / plane, p, q, H, W),

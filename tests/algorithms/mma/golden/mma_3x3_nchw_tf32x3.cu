@@ -247,9 +247,9 @@ struct Corner {
 };
 
 __device__ __forceinline__ Corner corner_of(index_t output, index_t outputs, index_t pixels_y, int Q) {
-    const index_t some = min(output, outputs - 1);
-    const int place = (int)(some % pixels_y);
-    return {some / pixels_y, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+    const index_t clamped = min(output, outputs - 1);
+    const int place = (int)(clamped % pixels_y);
+    return {clamped / pixels_y, place / Q - PAD_TOP, place % Q - PAD_LEFT};
 }
 
 // The first channel of the pixel under a window's tap; null beside the image.

@@ -255,9 +255,9 @@ struct Corner {
 
 __device__ __forceinline__ Corner corner_of(index_t pixel, index_t pixels, index_t plane, int columns,
         const Phase& phase) {
-    const index_t some = min(pixel, pixels - 1);
-    const int place = (int)(some % plane);
-    return {some / plane, place / columns + phase.up, place % columns + phase.left};
+    const index_t clamped = min(pixel, pixels - 1);
+    const int place = (int)(clamped % plane);
+    return {clamped / plane, place / columns + phase.up, place % columns + phase.left};
 }
 
 // The first filter of the output that a pixel meets with a tap; null beside the outputs.

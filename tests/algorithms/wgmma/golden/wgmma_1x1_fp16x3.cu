@@ -133,6 +133,12 @@ __device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long l
     }
 }
 
+__device__ __forceinline__ unsigned largest_of_warp(unsigned largest) {
+#pragma unroll
+    for (int other = 1; other < 32; other *= 2) largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+    return largest;
+}
+
 // The bits of a magnitude; of none that is not finite, so that it sets no scale.
 __device__ __forceinline__ unsigned magnitude(float value) {
     const unsigned bits = __float_as_uint(value) & 0x7fffffffu;
@@ -477,9 +483,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
             largest = max(largest, magnitude(value));
             filter[FLOATS + (long long)k * FILLED_CHANNELS + i] = value;
         }
-#pragma unroll
-        for (int other = 1; other < 32; other *= 2) largest =
-            max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+        largest = largest_of_warp(largest);
         if (lane == 0) of_warps[warp] = largest;
         __syncthreads();
 #pragma unroll
@@ -492,15 +496,15 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
             // words of two channels, by every other lane
             const float second = __shfl_down_sync(0xffffffffu, first, 1);
             const unsigned high = high_parts(first, second);
-            unsigned* const row = (unsigned*)filter + ((long long)step * K + k) * SLICE;
             if (lane % 2 == 0) {
-                unsigned* const at = row + lane / 16 * 16 + lane % 16 / 2;
+                unsigned* const at = (unsigned*)filter + ((long long)step * K + k) * SLICE + lane / 16 * 16
+                    + lane % 16 / 2;
                 at[0] = high;
                 at[8] = low_parts(first, second, high);
             }
         }
-        __syncthreads();
         if (threadIdx.x == 0) filter[FILTER_SCALES + k] = __uint_as_float((254u - exponent) << 23);
+        __syncthreads();        // of_warps is read, before it is written again
     }
 }
 

@@ -157,6 +157,12 @@ __device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long l
     }
 }
 
+__device__ __forceinline__ unsigned largest_of_warp(unsigned largest) {
+#pragma unroll
+    for (int other = 1; other < 32; other *= 2) largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+    return largest;
+}
+
 // The bits of a magnitude; of none that is not finite, so that it sets no scale.
 __device__ __forceinline__ unsigned magnitude(float value) {
     const unsigned bits = __float_as_uint(value) & 0x7fffffffu;
@@ -484,10 +490,10 @@ __device__ __forceinline__ const element* pixel_of(const element* x, Corner corn
 
 // Four channels of it.
 __device__ __forceinline__ float4 channels_of(const element* pixel, int channel, int H, int W) {
+    if (!pixel) return make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     const index_t plane = (index_t)H * W;
     const element* const from = pixel + channel * plane;
-    return pixel ? make_float4(__ldg(from), __ldg(from + plane), __ldg(from + 2 * plane), __ldg(from + 3 * plane))
-        : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    return make_float4(__ldg(from), __ldg(from + plane), __ldg(from + 2 * plane), __ldg(from + 3 * plane));
 }
 
 // Sums of filters k and k + 8 and of two outputs by float32 units, in the order of implicit_gemm: of those that are not
@@ -517,11 +523,11 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
 
 // The filter for the products: once for each filter, before the first call. Each filter has its scale; its parts lie in
 // rows as they are copied, slices of the channels of a tap. Behind them are the filter as float32 units take it, and
-// the scales. A window at the border may meet few taps: the scale is NaN, which leaves outputs to these units, where
-// some tap is so small beside the others that its low parts would be lost.
+// the scales. Windows at the border meet some taps alone: where a tap (all its channels) is so small beside the others
+// that its low parts would be lost the scale is NaN, which leaves outputs to these units. A warp has a tap at a time.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    __shared__ unsigned of_warps[SIDE_THREADS / 32], of_taps[TAPS];
+    __shared__ unsigned of_warps[SIDE_THREADS / 32];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int k = blockIdx.x; k < K; k += gridDim.x) {
         const element* const from = w + (long long)k * (C * TAPS);
@@ -532,41 +538,40 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
             largest = max(largest, magnitude(value));
             filter[FLOATS + (long long)k * (TAPS * FILLED_CHANNELS) + i] = value;
         }
-#pragma unroll
-        for (int other = 1; other < 32; other *= 2) largest =
-            max(largest, __shfl_xor_sync(0xffffffffu, largest, other));
+        largest = largest_of_warp(largest);
         if (lane == 0) of_warps[warp] = largest;
-        for (int tap = threadIdx.x; tap < TAPS; tap += SIDE_THREADS) of_taps[tap] = 0u;
         __syncthreads();
 #pragma unroll
         for (int other = 0; other < SIDE_THREADS / 32; ++other) largest = max(largest, of_warps[other]);
         const unsigned exponent = scale_exponent(largest);
         const float scale = __uint_as_float(exponent << 23);
-        for (int step = warp; step < STEPS; step += SIDE_THREADS / 32) {
-            const int tap = step % TAPS, channel = step / TAPS * SLICE + lane;
-            const float value = channel < C ? from[channel * TAPS + tap] : 0.0f, first = value * scale;
-            // words of two channels, by every other lane
-            const float second = __shfl_down_sync(0xffffffffu, first, 1);
-            const unsigned high = high_parts(first, second);
-            unsigned* const row = (unsigned*)filter + ((long long)step * K + k) * SLICE;
-            if (lane % 2 == 0) {
-                unsigned* const at = row + lane / 16 * 16 + lane % 16 / 2;
-                at[0] = high;
-                at[8] = low_parts(first, second, high);
+        unsigned lost = 0u;
+        for (int tap = warp; tap < TAPS; tap += SIDE_THREADS / 32) {
+            unsigned most = 0u;
+            for (int slice = 0; slice < SLICES; ++slice) {
+                const int step = slice * TAPS + tap, channel = slice * SLICE + lane;
+                const float value = channel < C ? from[channel * TAPS + tap] : 0.0f, first = value * scale;
+                // words of two channels, by every other lane
+                const float second = __shfl_down_sync(0xffffffffu, first, 1);
+                const unsigned high = high_parts(first, second);
+                if (lane % 2 == 0) {
+                    unsigned* const at = (unsigned*)filter + ((long long)step * K + k) * SLICE + lane / 16 * 16
+                        + lane % 16 / 2;
+                    at[0] = high;
+                    at[8] = low_parts(first, second, high);
+                }
+                most = max(most, magnitude(value));
             }
-            unsigned most = magnitude(value);
-#pragma unroll
-            for (int other = 1; other < 32; other *= 2) most = max(most, __shfl_xor_sync(0xffffffffu, most, other));
-            if (lane == 0) atomicMax(of_taps + tap, most);
+            most = largest_of_warp(most);
+            if (most != 0u && (most >> 23) + LEAST_SCALE < (largest >> 23)) lost = 1u;
         }
+        __syncthreads();        // every warp has read of_warps
+        if (lane == 0) of_warps[warp] = lost;
         __syncthreads();
-        bool lost = false;
-        if (warp == 0)
-            for (int tap = lane; tap < TAPS; tap += 32)
-                lost = lost || (of_taps[tap] != 0u && (of_taps[tap] >> 23) + LEAST_SCALE < (largest >> 23));
-        lost = __any_sync(0xffffffffu, lost);
+#pragma unroll
+        for (int other = 0; other < SIDE_THREADS / 32; ++other) lost |= of_warps[other];
         if (threadIdx.x == 0) filter[FILTER_SCALES + k] = __uint_as_float(lost ? 0x7fffffffu : (254u - exponent) << 23);
-        __syncthreads();        // of_taps is read, before it is zeros again
+        __syncthreads();        // of_warps is read, before it is written again
     }
 }
 
