@@ -10,7 +10,7 @@ Prints each layer whose kernel is slower than cuDNN's, or takes more than 20 tim
 from __future__ import annotations
 
 import json
-import math
+import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,10 +91,6 @@ def layers(dtype: str, layout: str) -> Iterator[tuple[str, ConvShape]]:
         yield name, ConvShape(**sides, dtype=dtype, layout=layout)
 
 
-def mean_of(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
 @click.command(help=__doc__.split("\n\n")[1])
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Where the rows go.")
 def main(file: Path | None) -> None:
@@ -122,8 +118,8 @@ def main(file: Path | None) -> None:
         for layout in ("NHWC", "NCHW"):
             ratios = [row["ratio"] for row in rows if (row["dtype"], row["layout"]) == (dtype, layout)
                       and "failed" not in row]
-            click.echo(f"\n{dtype} {layout}: {len(ratios)} layers, {mean_of(ratios):.2f} in the mean, "
-                       f"{sum(ratio < 0.8 for ratio in ratios)} below 0.8")
+            mean, below = statistics.geometric_mean(ratios), sum(ratio < 0.8 for ratio in ratios)
+            click.echo(f"\n{dtype} {layout}: {len(ratios)} layers, {mean:.2f} in the mean, {below} below 0.8")
     for row in rows:
         if "failed" in row:
             click.echo(f"failed: {row['dtype']} {row['layout']} {row['shape']}: {row['failed']}")

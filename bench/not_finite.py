@@ -7,6 +7,7 @@ units. Times are those of single calls between events: host time counts where it
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -50,7 +51,7 @@ def median_us(torch: Any, call: Callable[[Any], Any], data: Any) -> float:
         end.record()
         end.synchronize()
         times.append(1e3 * start.elapsed_time(end))
-    return sorted(times)[len(times) // 2]
+    return statistics.median(times)
 
 
 def forward(torch: Any, layout: str, sizes: tuple[int, ...]) -> tuple[Any, dict[str, Callable[[Any], Any]]]:

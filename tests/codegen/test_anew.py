@@ -10,6 +10,7 @@ import pytest
 
 import warpconv
 from tests import checks
+from tests.algorithms.wgmma.test_float32 import BOX, TURNED
 from warpconv.codegen.algorithms.wgmma.split import MOST_SPLIT_SUMS
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts.mma import MOST_SPLIT
@@ -20,8 +21,7 @@ from warpconv.runtime.devices.cpu import Mode, backend
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
-BOX = dict(form="halo", filters=64, pixels=64, rows=7, columns=7, boxes=2, stages=2)
-TURNED = dict(form="halo", filters=64, pixels=96, rows=7, columns=8, boxes=2, stages=2, order="planes", ring=2)
+WAYS = {"wgmma": "fp16x3", "mma": "tf32x3"}
 FORMS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "wgmma": ("wgmma", "NHWC", BOX),
     "wgmma nchw": ("wgmma", "NCHW", TURNED),
@@ -51,7 +51,7 @@ def test_what_does_not_meet_it_keeps_its_bits(form, value):
     algorithm, layout, settings = FORMS[form]
     shape, x, w = drawn(layout)
     kernel = warpconv.specialize(shape, device="cpu", algorithm=algorithm, settings=settings,
-                                 precision={"wgmma": "fp16x3", "mma": "tf32x3"}[algorithm])
+                                 precision=WAYS[algorithm])
     channel(x, shape, 3)[1, 4, 5] = 0.0
     before = kernel(x, w)
     channel(x, shape, 3)[1, 4, 5] = value
@@ -103,7 +103,7 @@ def test_a_sum_that_is_nan_is_left(form):
     algorithm, layout, settings = FORMS[form]
     shape, x, w = drawn(layout)
     made = plan_layer(shape, algorithm=algorithm, arch="sm_90", settings=settings,
-                      precision={"wgmma": "fp16x3", "mma": "tf32x3"}[algorithm])
+                      precision=WAYS[algorithm])
     loaded, source = backend.load(made, mode=Mode.CHECK)
     kernel = Kernel(made.spec, made.program, loaded, source=source, plan=made)
 

@@ -36,7 +36,8 @@ WEIGHTS_HELD = 100     # weights of one channel that a thread keeps in registers
 MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 NHWC_COLUMNS = 4       # columns that share a load of a weight, which in NHWC is one of a sector for every lane
-PACE, WAITS = 2.3, 1.3      # in NHWC loads wait for lines of the cache, which the estimate knows
+PACE = 2.3
+WAITS = 1.3            # besides, beside estimates in cycles (Algorithm.waits): in NHWC of lone threads alone
 FAR_BYTES = 256        # between lanes' pixels, from which on each is a line of the cache for itself
 NHWC_WIDTHS = (128, 96, 64, 32)    # tiles of filters in a block, where there are more than the first of them
 
@@ -226,6 +227,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     spec = plan.spec
     options: DirectOptions = plan.options
     widen = 1 if spec.dtype.lanes > 1 else 0
+    waits = WAITS if batch_matters(shape) else 1.0
+    lone = waits * lone_thread(spec, shape.reduction, PACE)
     if spec.layout is Layout.NHWC:
         numbers: DirectNhwcNumbers = plan.numbers
         across = numbers.columns * options.block_size_y
@@ -237,15 +240,14 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         load = 3 + widen + (0.75 * lanes_across * apart ** 2 if lanes_across > 1 else 0)
         tap = numbers.columns * (load + options.k_tile) + options.k_tile * (weight + widen)
         slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap)
-        slots /= WAITS if batch_matters(shape) else 1.0
-        return max(slots, lone_thread(spec, shape.reduction, PACE))
+        return max(slots, lone)
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y
     threads = shape.n * columns * rows * (shape.k // options.k_tile)
     slots = threads / 32 * (20 + shape.reduction * (3 + widen + (1.5 + widen) * options.k_tile))
-    return max(slots, lone_thread(spec, shape.reduction, PACE))
+    return max(waits * slots, lone)
 
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output, every tap loaded; any layer",
                       options=DirectOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=PACE, waits=WAITS)
+                      estimate=estimate, pace=PACE)

@@ -12,10 +12,10 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts import windows as im2win_tensor
+from warpconv.codegen.parts import split_sums, windows as im2win_tensor
 from warpconv.codegen.parts.arguments import named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
-from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from warpconv.codegen.parts.gemm.tiles import FILTER, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.latency import SECOND_LAUNCH
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.windows import TENSOR, Im2winNumbers
@@ -54,6 +54,7 @@ class Im2winFastNumbers:
     tensor: Im2winNumbers
     gemm: GemmNumbers
     arguments: tuple[Argument, ...]             # of the product's entry
+    addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
     stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
     side_threads: int = gemm_tiles.SIDE_THREADS
 
@@ -74,14 +75,15 @@ def plan(spec: KernelSpec, options: Im2winOptions) -> KernelPlan:
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=True, padded=False)
     split = gemm.splits > 1
     arguments = im2win_tensor.arguments(spec) + tuple(a for a in gemm_program.arguments(gemm) if a.name != FILTER)
-    stored = (SUMS,) if split else ("bias", "y")
+    stored = (split_sums.SUMS,) if split else ("bias", "y")
     product = named(arguments, TENSOR, FILTER, *stored, "N", "P", "Q")
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q") if split else ()
     steps: tuple[Step, ...] = (im2win_tensor.launch(spec), gemm_program.multiply(spec, resolved, gemm, product))
     workspaces: tuple[Workspace, ...] = (im2win_tensor.workspace(spec),)
     if split:
-        steps += (gemm_program.add_sums(spec, arguments),)
-        workspaces += (gemm_program.sums_workspace(spec, gemm.splits, 1),)
-    numbers = Im2winFastNumbers(tensor=tensor, gemm=gemm, arguments=product,
+        steps += (split_sums.launch(spec, adding),)
+        workspaces += (split_sums.workspace(spec, gemm.splits, 1),)
+    numbers = Im2winFastNumbers(tensor=tensor, gemm=gemm, arguments=product, addition_arguments=adding,
                                 stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, workspaces=workspaces,
                       preparation=gemm_program.preparation(spec, resolved, gemm))

@@ -19,9 +19,10 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED, only
+from warpconv.codegen.parts import split_sums
 from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
-from warpconv.codegen.parts.gemm.tiles import FILTER, SUMS, GemmNumbers, Order, Switch
+from warpconv.codegen.parts.gemm.tiles import FILTER, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Step
 from warpconv.codegen.shape import ConvShape
@@ -68,6 +69,7 @@ class TiledNumbers:
 
     gemm: GemmNumbers
     arguments: tuple[Argument, ...]             # of the product's entry
+    addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
     stored_epilogue: tuple[Epilogue, ...]       # nothing where partial sums are stored
     side_threads: int = gemm_tiles.SIDE_THREADS
 
@@ -133,14 +135,16 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
     arguments += gemm_program.arguments(gemm)
     split = gemm.splits > 1
-    stored = (SUMS,) if split else ("bias", "residual", "y")
+    stored = (split_sums.SUMS,) if split else ("bias", "residual", "y")
     product = named(arguments, "x", FILTER, *stored, "N", "H", "W", "P", "Q", BORDER)
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q") if split else ()
     steps: tuple[Step, ...] = (gemm_program.multiply(spec, resolved, gemm, product),)
     if split:
-        steps += (gemm_program.add_sums(spec, arguments),)
-    numbers = TiledNumbers(gemm=gemm, arguments=product, stored_epilogue=() if split else spec.epilogue)
+        steps += (split_sums.launch(spec, adding),)
+    numbers = TiledNumbers(gemm=gemm, arguments=product, addition_arguments=adding,
+                           stored_epilogue=() if split else spec.epilogue)
     program = Program(arguments=arguments, steps=steps, preparation=gemm_program.preparation(spec, resolved, gemm),
-                      workspaces=(gemm_program.sums_workspace(spec, gemm.splits, 0),) if split else ())
+                      workspaces=(split_sums.workspace(spec, gemm.splits, 0),) if split else ())
     return KernelPlan(
         spec=spec, options=resolved, numbers=numbers, templates=(TEMPLATES[spec.layout],), program=program,
         cost=gemm_program.cost(spec, resolved, gemm), phrase=gemm_program.phrase(resolved, gemm),

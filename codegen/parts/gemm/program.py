@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from warpconv.codegen.dimension import Dimension
-from warpconv.codegen.parts.arguments import named
-from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, Launch, Preparation, Role, Workspace
+from warpconv.codegen.parts import split_sums
+from warpconv.codegen.plan import Argument, Blocks, Cost, Launch, Preparation, Role, Workspace
 from warpconv.codegen.spec import KernelSpec
 
-from .tiles import FILTER, ONE_OUTPUT_SIDE, SIDE_THREADS, SUMS, GemmNumbers, Switch
+from .tiles import FILTER, ONE_OUTPUT_SIDE, SIDE_THREADS, GemmNumbers, Switch
 
-FILTER_ENTRY, SUMS_ENTRY = "prepare_filter", "add_partial_sums"
+FILTER_ENTRY = "prepare_filter"
 MOST_FILTER_BLOCKS = 1024
 
 
 def arguments(numbers: GemmNumbers) -> tuple[Argument, ...]:
     """The prepared filter and, where the reduction is split, the partial sums."""
-    names = (FILTER, SUMS) if numbers.splits > 1 else (FILTER,)
-    return tuple(Argument(name=name, role=Role.WORKSPACE, c_type="float") for name in names)
+    filter = Argument(name=FILTER, role=Role.WORKSPACE, c_type="float")
+    return (filter, split_sums.argument()) if numbers.splits > 1 else (filter,)
 
 
 def preparation(spec: KernelSpec, options: Any, numbers: GemmNumbers) -> Preparation:
@@ -38,20 +38,6 @@ def multiply(spec: KernelSpec, options: Any, numbers: GemmNumbers, taken: tuple[
                    times=times), Blocks(), Blocks())
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in taken),
                   shared_bytes=numbers.shared_bytes)
-
-
-def add_sums(spec: KernelSpec, given: tuple[Argument, ...]) -> Launch:
-    """The second launch of a split reduction: partial sums to outputs, a thread each. ``given`` are the program's
-    arguments."""
-    taken = named(given, SUMS, "bias", "residual", "y", "N", "P", "Q")
-    sums = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=SIDE_THREADS - 1, per=SIDE_THREADS)
-    grid = (sums, Blocks(), Blocks())
-    return Launch(entry=SUMS_ENTRY, grid=grid, block=(SIDE_THREADS, 1, 1), arguments=tuple(a.name for a in taken))
-
-
-def sums_workspace(spec: KernelSpec, splits: int, first_step: int) -> Workspace:
-    return Workspace(name=SUMS, bytes_each=4 * spec.k * splits, first_step=first_step, last_step=first_step + 1,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
 
 
 # ---- what the plan says of itself

@@ -23,11 +23,12 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts import split_sums
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
-FILTER, SUMS = "filter", "partial_sums"           # the program's names for A and for the sums of split reductions
-SIDE_THREADS = 256          # threads of a block of these two
+FILTER = "filter"           # the program's name for A
+SIDE_THREADS = split_sums.THREADS   # of a block of the entries beside the product
 MOST_SUMS = 160             # accumulators of a thread beyond which it would spill
 REGISTERS_UNROLLED = 40         # that factors loaded early take where there is one tile of products (NVRTC 13.0)
 REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop

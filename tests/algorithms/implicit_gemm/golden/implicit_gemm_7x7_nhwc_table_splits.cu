@@ -270,15 +270,15 @@ implicit_gemm_7x7(const float* __restrict__ x, float* __restrict__ filter, float
     }
 }
 
-// The parts of every sum together, and what happens to it before it is stored.
+// The parts of every sum together, in their order, and what happens to it before it is stored.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
-add_partial_sums(const float* __restrict__ partial_sums, const float* __restrict__ bias, const float* residual,
-        float* y, int N, int P, int Q) {
+add_partial_sums(float* __restrict__ partial_sums, const float* __restrict__ bias, const float* residual, float* y,
+        int N, int P, int Q) {
     const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
     if (i >= outputs) return;
     float sum = partial_sums[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[split * (long long)outputs + i];
-    const int k = (int)(i % K);
-    y[i] = finish(sum, __ldg(bias + k), residual[i]);
+    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
+    const index_t at = i, k = i % K;
+    y[at] = finish(sum, __ldg(bias + k), residual[at]);
 }

@@ -194,8 +194,8 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 __device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
     float zero = 0.0f;
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N;
-        ++block) zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+        zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
     unsigned blocks = 0u;
     if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
 #pragma unroll

@@ -365,7 +365,8 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[MATRICES][SUMS]) {
     float zero = 0.0f;
 #pragma unroll
-    for (int block = 0; block < SUMS / 4; ++block) zero += zero_of(four_of(sums, block));
+    for (int block = 0; block < SUMS / 4; ++block)
+        zero += zero_of(four_of(sums, block));
     unsigned blocks = 0u;
     if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
 #pragma unroll
@@ -453,7 +454,6 @@ __device__ __forceinline__ float4 channels_of(const element* pixel, int channel,
 // finite; the others stay.
 __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, int k,
         int first_output, int second_output, int H, int W, int P, int Q) {
-    const float4 wanted = existing(sums, true, true, first_output >= 0, second_output >= 0);
     const element* const upper = filter + FLOATS + (long long)k * FILLED_CHANNELS;
     const element* const lower = filter + FLOATS + (long long)(k + 8) * FILLED_CHANNELS;
     const Corner first = corner_of(first_output, P, Q), second = corner_of(second_output, P, Q);
@@ -469,9 +469,9 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
             add_fours(anew, __ldg((const float4*)(upper + weight)), __ldg((const float4*)(lower + weight)),
                       channels_of(first_pixel, c, H, W), channels_of(second_pixel, c, H, W));
         }
-        if (are_settled(wanted, anew)) break;
+        if (are_settled(sums, anew)) break;
     }
-    return mended(wanted, anew);
+    return mended(sums, anew);
 }
 
 // The filter for the products: once for each filter, before the first call. Each filter has its scale; its parts lie in
@@ -639,8 +639,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 const int k = block / (SUMS / 4) * 64 + warp * 16 + lane / 4;
                 const int first_output = output_of(column, first_pixel, pixels),
                     second_output = output_of(column + 1, first_pixel, pixels);
-                set_sums(sums, block,
-                    made_anew(sums_of(sums, block), x, filter, k, first_output, second_output, H, W, P, Q));
+                const float4 wanted = existing(sums_of(sums, block), true, true, first_output >= 0, second_output >= 0);
+                set_sums(sums, block, made_anew(wanted, x, filter, k, first_output, second_output, H, W, P, Q));
             }
             float biases[MATRICES][2];      // of this thread's filters, eight apart
 #pragma unroll
