@@ -1,19 +1,20 @@
-"""What stores in NCHW cost beyond those of NHWC where images begin anywhere: 32 bytes are written in several turns."""
+"""16-bit outputs in NCHW: lanes store as many pixels of a filter at once as its images, or its rows, have a multiple
+of, and those of a filter lie side by side (templates/parts/nchw_stores). What that costs beyond stores in NHWC."""
 
 from __future__ import annotations
 
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-# Cycles of a multiprocessor for an output of 16 bits, by what pixels of an image are a multiple of: what 1x1 layers on
-# 7^2 and 14^2 took in NCHW beside NHWC and the pass over x (an H200, 2026-11-23)
-OUTPUT_CYCLES = {8: 0.0, 4: 0.22, 2: 1.66, 1: 1.66}
+STORE_UNITS = (8, 2, 1)
+# Cycles of a multiprocessor for an output, by the unit: 126 plans of wgmma for 18 layers (an H200, 2026-11-26)
+OUTPUT_CYCLES = {8: 0.04, 2: 0.045, 1: 0.07}
 
 
-def cycles(spec: KernelSpec, shape: ConvShape) -> float:
-    """Of all outputs of a layer, by the whole chip."""
+def cycles(spec: KernelSpec, shape: ConvShape, units: tuple[int, ...] = STORE_UNITS, along: int | None = None) -> float:
+    """Of all outputs of a layer, by the whole chip; ``along``: what a unit divides (None: an image's pixels)."""
     if not spec.dtype.is_half:
         return 0.0
-    pixels = shape.p * shape.q
-    unit = next(unit for unit in OUTPUT_CYCLES if pixels % unit == 0)
-    return OUTPUT_CYCLES[unit] * shape.n * shape.k * pixels / spec.hardware.multiprocessors
+    divided = shape.p * shape.q if along is None else along
+    unit = next(unit for unit in units if divided % unit == 0)
+    return OUTPUT_CYCLES[unit] * shape.n * shape.k * shape.p * shape.q / spec.hardware.multiprocessors

@@ -40,6 +40,9 @@ FILTER_SLOTS = 4.1          # of a copy of filters
 LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
 FEW_CHANNELS = 4            # which `taps` is there for
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
+# Cycles from a copy of planes to the next one, by what images have a multiple of: copies of 16 bytes, two of 8, or
+# pixels by way of registers (18 layers, an H200, 2026-11-26)
+PLANE_CYCLES = {8: 0.0, 4: 150.0, 1: 800.0}
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
@@ -113,6 +116,9 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     resident = max(1, min(resident_of(spec, options), spec.hardware.shared_multiprocessor // shared,
                           spec.hardware.resident_blocks))
     arithmetic = block_cycles(spec.hardware, blocks, resident, warps, _warp_slots(spec, options))
+    if reads_planes(spec):
+        rounds = -(-blocks // (resident * spec.hardware.multiprocessors))
+        arithmetic += rounds * _plane_cycles(spec, options, shape)
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / spec.hardware.copied_bytes
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
@@ -136,6 +142,14 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
             + copies * COPY_SLOTS + filters * FILTER_SLOTS + STEP_SLOTS)
     each = reduction_steps(spec, options) / options.splits * step + matrices * STORE_SLOTS
     return BLOCK_SLOTS + options.groups_tile * each + (options.groups_tile - 1) * GROUP_SLOTS
+
+
+def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
+    """Cycles that a block waits for pieces of planes."""
+    each = next(cycles for unit, cycles in PLANE_CYCLES.items() if shape.h * shape.w % unit == 0)
+    threads = LANES * options.warps_m * options.warps_n
+    copies = options.tile_m * options.tile_k / cell_of(spec) / threads
+    return each * copies * reduction_steps(spec, options) / options.splits
 
 
 def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:

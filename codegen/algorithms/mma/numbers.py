@@ -13,6 +13,7 @@ from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
 from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, blocks_by_registers, cell_of,
                                         matrix_depth, registers_of_factors)
+from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.vectors import Vector, vector_of
 from warpconv.codegen.plan import Argument
@@ -45,6 +46,7 @@ class MmaNumbers:
     plane_mask: int
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
+    store_units: tuple[int, ...]    # pixels in NCHW that a lane may store at once, the most first
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
     staged: bool                # pairs of filters of 16 pixels of a warp through shared memory,
     staged_words: int           # of a pixel,
@@ -210,6 +212,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         plane_mask=min(plane_cells, 8) - 1,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
+        store_units=STORE_UNITS if options.store_vector == STORED_TOGETHER else STORE_UNITS[2:],
         regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
         staged=are_staged(spec, options), staged_words=warp_n // 2, staged_pitch=warp_n // 2 + STAGED_APART,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,

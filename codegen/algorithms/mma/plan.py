@@ -152,7 +152,7 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     store = spec.dtype.itemsize * options.store_vector
     aligned = {"x": spec.dtype.itemsize * options.vector, "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
-        aligned = {"x": CELL_BYTES if options.vector > 1 else 1, "y": store}
+        aligned |= {"x": CELL_BYTES if options.vector > 1 else 1, "residual": store if spec.dtype.is_half else 1}
     arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if is_passed(spec):

@@ -26,9 +26,9 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, C
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, group_columns, has_images, images_refusal,
-                      is_flat, is_one_tap, is_passed, is_sampled, is_staged, make_numbers, plane_columns, slice_of,
-                      stored_channels, tile_pixels)
+from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, group_columns, is_flat, is_one_tap,
+                      is_passed, is_sampled, is_staged, make_numbers, plane_columns, slice_of, store_units,
+                      stored_channels)
 from .options import Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
@@ -49,6 +49,9 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # 1.3 to 2.3 times what the rest of the model says (docs/results/tensor_cores): zeros are copied, pixels stored in
 # pieces.
 THIN = 1.65
+LINE_BYTES = 128                # pieces of memory: pixels that do not begin at multiples
+UNALIGNED = 1.45                # take as many times as long to copy (three layers of three, an H200, 2026-11-26)
+LEAST_STEP = 350.0              # cycles of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
@@ -69,8 +72,6 @@ def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[Wgm
     yield from _tiles(spec, shape, WgmmaOptions())
     if planes_refusal(spec) is None and (shape is None or shape.h * shape.w % PLANE_UNIT == 0):
         yield from _tiles(spec, shape, WgmmaOptions(form=Form.PLANES))
-    if images_refusal(spec) is None and (shape is None or shape.p * shape.q % PLANE_UNIT):
-        yield from _tiles(spec, shape, WgmmaOptions(form=Form.IMAGES))
     if shape is not None:
         yield from _boxes(spec, shape)
         yield from _turned_boxes(spec, shape)
@@ -83,13 +84,9 @@ def _tiles(spec: KernelSpec, shape: ConvShape | None, form: WgmmaOptions) -> Ite
         unit = max(LEAST_COLUMNS, column_unit(spec, WgmmaOptions()))
         for columns in range(unit, most_columns(spec, filters) + 1, unit):
             tile = replace(form, filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
-            if form.form is Form.IMAGES and shape is not None and not has_images(tile, shape.p * shape.q):
-                continue
             found = with_stages(spec, tile)
             if found is not None:
                 yield found
-            if form.form is Form.IMAGES:
-                continue
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
                 steps = -(-stored_channels(spec) // slice_of(spec)) * spec.r * spec.s
@@ -185,10 +182,8 @@ def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
         return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
     if spec.r * spec.s == 1:
         return "one box for all taps is for more than one tap"
-    if spec.layout is not Layout.NHWC and spec.dtype.is_half:
-        return "one box for all taps is for NHWC in 16 bits"
-    if spec.dtype.is_half and not is_staged(spec, WgmmaOptions()):
-        return "one box for all taps is for a multiple of 8 filters"
+    if spec.layout is Layout.NHWC and spec.dtype.is_half and not is_staged(spec, WgmmaOptions()):
+        return "one box for all taps is for a multiple of 8 filters in NHWC"
     return None
 
 
@@ -233,7 +228,7 @@ def _places(options: WgmmaOptions, shape: ConvShape, flat: bool = False) -> int:
         return shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     if options.form is Form.PLANES:
         return shape.n * -(-shape.p * shape.q // options.pixels)
-    return -(-shape.n * shape.p * shape.q // tile_pixels(options, shape.p * shape.q))
+    return -(-shape.n * shape.p * shape.q // options.pixels)
 
 
 def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
@@ -244,7 +239,7 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     tiles = tiles_of(options, numbers, shape)
     waves, active = -(-tiles // chip), min(1.0, tiles / chip)
     step = (_split_step(options, numbers, active) if isinstance(numbers, SplitNumbers)
-            else _step(options, numbers, active))
+            else _step(spec, options, numbers, active))
     steps = numbers.steps / options.splits
     each = SPLIT_SUM_CYCLES if split else SUM_CYCLES
     tile = math.ceil(steps) * step + TILE_CYCLES + each * numbers.matrices * numbers.shape.sums
@@ -266,21 +261,24 @@ def _stores(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Cycles of stores in NCHW beyond those of NHWC."""
     if spec.layout is not Layout.NCHW or options.splits > 1:
         return 0.0
-    if has_images(options, shape.p * shape.q):
-        return 0.0
-    return nchw_stores.cycles(spec, shape)
+    along = shape.q if options.form is Form.HALO else None
+    return nchw_stores.cycles(spec, shape, store_units(spec, options), along)
 
 
-def _step(options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
+def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
     """Cycles of a step, while so much of the chip is at work."""
     columns = group_columns(options)
     instructions = numbers.depths * options.filters * options.pixels // (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
-    boxes = numbers.planes * BOX_CYCLES
+    halo, boxes = options.form is Form.HALO, numbers.planes * BOX_CYCLES
+    pixel_bytes = numbers.filter_channels * spec.dtype.itemsize
+    if not halo and not numbers.planes and pixel_bytes > LINE_BYTES and pixel_bytes % LINE_BYTES:
+        copied *= UNALIGNED
     copying = max(copied / COPIED_BYTES * max(0.4, active), boxes)
-    return max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+    found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+    return max(found, LEAST_STEP) if halo else found
 
 
 def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> float:

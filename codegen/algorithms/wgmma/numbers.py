@@ -9,6 +9,7 @@ from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, FEWER_REGISTERS, GROUPS,
                                           MORE_REGISTERS, ROW_BYTES, ROWS, THREADS, WgmmaShape)
@@ -24,8 +25,6 @@ USUAL_BUFFER = 64               # pixels of a buffer: two of them are as quick a
 SPARE_ROWS = 16                 # of a buffer, which take the pixels that are dropped: a lane its own
 SIDE_THREADS = 256              # of the entries beside the product
 PLANE_PIXELS = 64               # of a channel side by side in shared memory: such a row
-LEAST_IMAGE = 8                 # pixels of the images that a tile is whole ones of
-WHOLE_FILTERS = 8               # of 16 bits, whose pixels are whole 16 bytes of an image whatever its size
 MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s", DType.FLOAT32: "wc_wgmma_tf32s"}
 ACROSS = {DType.FLOAT16: "wc_wgmma_halves_b_across", DType.BFLOAT16: "wc_wgmma_bfloat16s_b_across"}
 ROW_UNIT = 4                    # floats of 16 bytes: of a row of a box that is turned
@@ -46,7 +45,9 @@ class WgmmaNumbers:
     store_bias: bool            # whether the product's entry adds it
     guard_filters: bool         # whether the last tile has fewer
     staged: bool                # outputs go through shared memory,
-    stores: str                 # and the fragment that stores them
+    stores: str                 # and the fragment that stores them,
+    store_units: tuple[int, ...]    # in NCHW of 16 bits so many pixels of a lane at once, the most first,
+    odd_matrices: bool          # of so many that the last four are not complete
     shared_buffer: bool         # both groups fill one buffer
     odd_matrix: bool            # an odd number of eight pixels goes into a buffer
     loads_residual: bool        # it comes through shared memory
@@ -84,7 +85,6 @@ class WgmmaNumbers:
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
     planes_each: int = 1        # of them a group's
     planes_bytes: int = 0       # of one,
-    least_image: int = LEAST_IMAGE      # pixels of the images that a tile is whole ones of
     group_bytes: int = 0        # from one group's to the next one's, 0 where both have the same
     plane_cells: int = DEPTH * ROW_BYTES // CELL_BYTES      # from one instruction's to the next one's
     plane_channels: int = 1     # channels of a step's copies
@@ -115,9 +115,9 @@ def group_columns(options: WgmmaOptions) -> int:
 def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
     """What a group's pixels are a multiple of: instructions have eight; a buffer takes pairs of them, and four lanes
     exchange theirs for stores in NCHW."""
-    if spec.layout is Layout.NCHW and spec.dtype.is_half:
-        return 4 * COLUMN_UNIT
-    return COLUMN_UNIT if options.form is Form.HALO or spec.dtype is DType.FLOAT32 else 2 * COLUMN_UNIT
+    if options.form is Form.HALO or spec.dtype is DType.FLOAT32:
+        return COLUMN_UNIT
+    return (4 if spec.layout is Layout.NCHW else 2) * COLUMN_UNIT
 
 
 def stored_channels(spec: KernelSpec) -> int:
@@ -130,28 +130,10 @@ def step_channels(spec: KernelSpec) -> int:
     return min(slice_of(spec), aligned(stored_channels(spec), DEPTH))
 
 
-def images_refusal(spec: KernelSpec) -> str | None:
-    """Why tiles of whole images are not stored by shared memory, in words, or None: the filters of an image are whole
-    16 bytes in y, where the pixels of each are not."""
-    if spec.layout is not Layout.NCHW or not spec.dtype.is_half or spec.k % WHOLE_FILTERS:
-        return f"tiles of whole images are for NCHW in 16 bits and a multiple of {WHOLE_FILTERS} filters"
-    return None
-
-
-def has_images(options: WgmmaOptions, pixels: int) -> bool:
-    """Whether a tile is whole images, of so many pixels: where it has room for one."""
-    return options.form is Form.IMAGES and LEAST_IMAGE <= pixels <= options.pixels
-
-
-def tile_pixels(options: WgmmaOptions, pixels: int) -> int:
-    """Pixels of a tile that has outputs of its own, of images of so many."""
-    return options.pixels // pixels * pixels if has_images(options, pixels) else options.pixels
-
-
 def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether every pixel that is copied is the window of one output, and a box holds those of a tile."""
     one = is_one_tap(spec) and (spec.stride == (1, 1) or spec.layout is Layout.NCHW)
-    return one and options.form in (Form.IM2COL, Form.IMAGES) and options.pixels <= MOST_BOX
+    return one and options.form is Form.IM2COL and options.pixels <= MOST_BOX
 
 
 def is_passed(spec: KernelSpec, options: WgmmaOptions) -> bool:
@@ -187,6 +169,14 @@ def stores_from_registers(spec: KernelSpec) -> str:
     return "nchw" if spec.dtype.is_half else "nchw_floats"
 
 
+def store_units(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, ...]:
+    """Pixels of a filter that a lane may store at once in NCHW: of whole images eight, of rows of a box two where they
+    begin at multiples of two."""
+    if options.form is not Form.HALO:
+        return STORE_UNITS
+    return STORE_UNITS[1:] if options.columns % 2 == box_of(spec, options)[1] % 2 == 0 else STORE_UNITS[2:]
+
+
 def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
     """Pixels that a buffer of outputs may have: all of a group's, or as many as share them out."""
     columns = group_columns(options)
@@ -197,7 +187,7 @@ def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
 
 def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
     """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
-    if options.form in (Form.HALO, Form.IMAGES):
+    if options.form is Form.HALO:
         options = replace(options, splits=1)
     if options.form is not Form.HALO:
         options = replace(options, rows=1, columns=1, boxes=2, order=Order.PIXELS)
@@ -255,10 +245,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         spare_rows = 0
         buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
         barriers = 2 * options.stages
-    whole = options.form is Form.IMAGES
-    if whole:
-        buffers_each, shared_buffer, store_bytes = 1, not shared_out, ROWS * options.pixels * spec.dtype.itemsize
-    all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged or whole else 0
+    all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged else 0
     buffers_at, barriers_at = ring, ring + all_buffers * store_bytes
     arrived_at = barriers_at + BARRIER_BYTES * barriers
     parts = columns // stored if not halo else 1
@@ -270,6 +257,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, staged=staged,
         stores="staged" if staged else stores_from_registers(spec), shared_buffer=shared_buffer,
+        store_units=store_units(spec, options), odd_matrices=columns % (4 * COLUMN_UNIT) != 0,
         odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
@@ -281,7 +269,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
-        box_columns=box_columns, copying=(Form.IM2COL if whole else options.form).value,
+        box_columns=box_columns, copying=options.form.value,
         loop=(Form.HALO if halo else Form.IM2COL).value,
         planes=all_planes if planes else 0, planes_each=planes_each, planes_bytes=planes_bytes,
         group_bytes=0 if shared_out else planes_each * planes_bytes,

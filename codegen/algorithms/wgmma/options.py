@@ -12,7 +12,6 @@ class Form(enum.Enum):
     """How pixels come to shared memory."""
 
     IM2COL = "im2col"       # a slice of one tap a stage, over rows and images
-    IMAGES = "images"       # the same, tiles of whole images in NCHW
     HALO = "halo"           # one box for all taps of a slice
     PLANES = "planes"       # of 16 bits, from where they lie in NCHW: pixels of a channel side by side
 
@@ -31,8 +30,7 @@ class WgmmaOptions:
     ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
     in a ring of their own; in the ``order`` of planes they are split from ``ring`` boxes in another one. At most
     ``buffer`` pixels of outputs are stored at a time. In the form ``planes``, of 1x1 layers of 16 bits in NCHW, a tile
-    lies in one image. In the form ``images``, of 16 bits in NCHW, it is as many whole images of y as it has room for,
-    which are stored by shared memory."""
+    lies in one image."""
 
     form: Form = Form.IM2COL
     filters: int = 128

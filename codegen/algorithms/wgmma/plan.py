@@ -42,7 +42,7 @@ from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 from .choice import (FILTERS, MOST_RING, SPLIT_PRODUCTS, candidates, choice, halo_refusal, instructions, most_columns,
                      planes_refusal)
 from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
-                      group_columns, images_refusal, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
+                      group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
                       plane_columns, resolved, slice_of, step_channels, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
@@ -126,7 +126,6 @@ def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Whether the layer can have this form."""
     refusal = planes_refusal(spec) if options.form is Form.PLANES else None
-    refusal = images_refusal(spec) if options.form is Form.IMAGES else refusal
     if refusal is not None:
         return refusal
     if options.form is not Form.HALO:
@@ -231,7 +230,7 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
 def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
     """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
     # in NCHW several pixels are read and stored at a time
-    several = ("x", "y", "residual") if options.form is Form.IMAGES else ("x", "y")
+    several = ("x", "y", "residual") if spec.dtype.is_half else ("x", "y")
     multiples = dict.fromkeys(several if spec.layout is Layout.NCHW else (d.of for d in descriptors), ALIGNMENT)
     if options.turned and not is_flat(spec, options):
         multiples["W"] = ROW_UNIT
@@ -286,8 +285,6 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
                  + (f", of {options.turned} boxes of planes" if options.turned else ""))
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"
-    if options.form is Form.IMAGES:
-        tiles += " at most, of whole images,"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
     threads = "a copying thread"
     if spec.numerics is Numerics.TF32:

@@ -17,30 +17,27 @@ TILES = ((64, 32, 2, 16), (64, 96, 3, 48), (64, 64, 4, 32), (128, 16, 3, 16), (1
          (256, 32, 2, 32), (128, 96, 2, 96))
 NCHW_TILES = tuple(tile for tile in TILES if tile[1] // (2 if tile[0] == 64 else 1) % 32 == 0)
 # (filters, pixels, rows, columns, boxes, stages), for filters of up to 3 x 3
-BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2))
+BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2),
+         (64, 80, 3, 14, 2, 2))
 # (filters, pixels, rows, columns, boxes, stages, ring) of float32 in NCHW, where W is a multiple of 4; of 1x1 filters
 # with one row
 TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 2, 2, 3), (64, 64, 3, 12, 2, 2, 2),
           (128, 72, 4, 8, 3, 2, 4))
-# (form, filters, pixels, stages) of 16 bits in NCHW: for 1x1 layers whose images are whole 16 bytes, and for images
-# that a tile has room for, one or several, or not
+# (form, filters, pixels, stages) of 16 bits in NCHW: for 1x1 layers whose images are whole 16 bytes
 PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3), ("planes", 256, 32, 2),
           ("planes", 128, 160, 2))
-IMAGES = (("images", 64, 64, 3), ("images", 64, 320, 2), ("images", 128, 96, 2), ("images", 128, 224, 2),
-          ("images", 256, 32, 2))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *TURNED, *PLANES, *IMAGES),
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *TURNED, *PLANES),
     "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
 
 def values(row: Row) -> dict[str, Any]:
     tile = row["tile"]
-    if tile in PLANES or tile in IMAGES:
-        made = dict(zip(("form", "filters", "pixels", "stages"), tile))
-        return {**made, "splits": row["splits"]} if tile in PLANES else made
+    if tile in PLANES:
+        return {**dict(zip(("form", "filters", "pixels", "stages"), tile)), "splits": row["splits"]}
     if len(tile) == 4:
         names = ("filters", "pixels", "stages", "buffer")
         return {"form": "im2col", **dict(zip(names, tile)), "splits": row["splits"]}
@@ -80,11 +77,11 @@ def variants() -> Iterable[Row]:
                    padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
                    numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i % 3 % 2, tile=tile,
                    splits=splits)
-    for i, tile in enumerate(IMAGES * 3):
-        yield dict(filter=((1, 1), (3, 3), (2, 3))[i % 3], channels=((8, 24, 1), (136, 8, 1), (16, 136, 1))[i // 2 % 3],
-                   padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
-                   numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i // 5 % 2, tile=tile,
-                   splits=1)
+    for i, tile in enumerate(BOXES * 2):
+        channels = ((8, 24, 1), (136, 72, 1), (33, 85, 1), (16, 136, 1))[i % 4 if tile[4] > 1 else 2]
+        yield dict(filter=((3, 3), (2, 3))[i % 2], channels=channels, padding=PADDINGS[i % 4],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
+                   layout="NCHW", stride=1, dilation=1, tile=tile, splits=1)
     for i, tile in enumerate(PLANES * 2):
         yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",

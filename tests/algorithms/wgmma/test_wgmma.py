@@ -123,21 +123,49 @@ def test_planes_are_read_where_they_lie(c, h, k, n):
     assert made.program.descriptor("x_map").of == "x"
 
 
-@pytest.mark.parametrize("c, h, size, k", [(256, 14, 1, 1024), (512, 7, 1, 2048), (960, 7, 1, 160)])
-def test_images_of_other_sizes_are_stored_whole(c, h, size, k):
-    """Pixels of a filter that begin anywhere would be stored in small pieces; and x is brought to NHWC, as copies begin
-    at whole 16 bytes."""
-    made = plan_layer(layer(c, h, size, k, n=32, layout="NCHW"), algorithm="wgmma", arch="sm_90",
-                      settings={"splits": 1})
-    assert made.options.form is Form.IMAGES and "to_nhwc" in made.program.entries
+@pytest.mark.parametrize("c, h, k", [(256, 14, 1024), (512, 7, 2048), (960, 7, 160)])
+def test_images_of_other_sizes_are_brought_to_nhwc(c, h, k):
+    """Copies begin at whole 16 bytes."""
+    made = plan_layer(layer(c, h, 1, k, n=32, layout="NCHW"), algorithm="wgmma", arch="sm_90")
+    assert made.options.form is Form.IM2COL and "to_nhwc" in made.program.entries
+
+
+# ---- stores in NCHW
+
+@pytest.mark.thin(3)
+@on_cpu_device
+@pytest.mark.parametrize("h, w", [(8, 13), (6, 9), (6, 14)])
+@pytest.mark.parametrize("k, values", [
+    (72, dict(form="im2col", filters=64, pixels=128, splits=1)),
+    (136, dict(form="im2col", filters=128, pixels=96, splits=1)),
+    (72, dict(form="halo", filters=64, pixels=112, rows=5, columns=14)),
+    (136, dict(form="halo", filters=128, pixels=56, rows=2, columns=13))])
+def test_stores_of_every_width_write_each_output_once(h, w, k, values):
+    """Images of eight pixels times something, of two, of an odd number; boxes whose columns are no whole four
+    matrices: what lanes beside them have is another group's. Integers, whose sums are exact."""
+    rng = np.random.default_rng(7)
+    x, w_ = (rng.integers(-2, 3, size).astype("f2") for size in ((2, 8, h, w), (k, 8, 3, 3)))
+    residual = rng.integers(-9, 9, (2, k, h, w)).astype("f2")
+    kernel = warpconv.specialize(ConvShape.of(x.shape, w_.shape, dtype="float16", layout="NCHW", padding=1),
+                                 device="cpu", algorithm="wgmma", epilogue=(warpconv.Epilogue.RESIDUAL,),
+                                 settings={"stages": 2, **values})
+    out = np.full(residual.shape, np.nan, "f2")
+    padded = np.pad(x.astype("f8"), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    expected = np.einsum("nchwrs,kcrs->nkhw", windows, w_.astype("f8")) + residual
+    assert np.array_equal(kernel(x, w_, residual=residual, out=out), expected)
+
+
+def test_channels_that_fill_no_slice_take_one_box_for_all_taps():
+    """Copies of windows of pixels that begin anywhere take half as long again (80 -> 192 on 73^2: 193 and 143 us)."""
+    made = plan_layer(layer(80, 73, 3, 192, n=32, layout="NCHW"), algorithm="wgmma", arch="sm_90")
+    assert made.options.form is Form.HALO
 
 
 @pytest.mark.parametrize("changes, form, says", [
     (dict(layout="NHWC"), "planes", "1x1 layers of 16 bits in NCHW"),
     (dict(r=3, s=3, padding=1), "planes", "1x1 layers"), (dict(stride=2), "planes", "1x1 layers"),
-    ({}, "planes", "distances of 162 bytes"), (dict(layout="NHWC"), "images", "whole images are for NCHW"),
-    (dict(dtype="float32", c=128), "images", "whole images are for NCHW"),
-    (dict(k=33), "images", "a multiple of 8 filters")])
+    ({}, "planes", "distances of 162 bytes")])
 def test_forms_that_layers_cannot_have(changes, form, says):
     shape = small(**{**dict(layout="NCHW", r=1, s=1, padding=0), **changes})
     with pytest.raises(UnsupportedSpec, match=says):
@@ -155,10 +183,9 @@ def test_boxes_of_planes_begin_at_whole_16_bytes():
 
 @pytest.mark.thin(3)
 @on_cpu_device
-@pytest.mark.parametrize("h, k, values", [(7, 72, dict(form="images", filters=64, pixels=256)),
-                                          (14, 136, dict(form="images", filters=128, pixels=224)),
-                                          (14, 136, dict(form="images", filters=128, pixels=96)),
-                                          (1, 8, dict(form="images", filters=64, pixels=64)),
+@pytest.mark.parametrize("h, k, values", [(7, 72, dict(form="im2col", filters=64, pixels=256)),
+                                          (14, 136, dict(form="im2col", filters=128, pixels=96)),
+                                          (1, 8, dict(form="im2col", filters=64, pixels=64)),
                                           (12, 70, dict(form="planes", filters=64, pixels=64))])
 def test_what_is_not_finite_stays_in_its_image_and_pixel(h, k, values):
     """Copies of planes bring pixels of the next channel, and none of their products is stored."""

@@ -119,7 +119,6 @@ void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, 
 void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
                              int tap_w, int tap_h);
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3);
-void wcpu_bulk_store(wcpu_ids *self, void *to, const void *from, int bytes);
 void wcpu_stores_commit(wcpu_ids *self);
 void wcpu_stores_wait(wcpu_ids *self, int pending);
 void wcpu_fence_shared(wcpu_ids *self);

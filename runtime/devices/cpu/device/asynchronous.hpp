@@ -84,7 +84,6 @@ public:
     void load(Thread &thread, void *to, const wcpu_tensor_map &map, void *barrier, int rank, const int (&at)[4],
               const int *taps);
     void store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[4]);
-    void store_bytes(Thread &thread, void *to, const void *from, int bytes);
     void commit_stores(Thread &thread);
     void wait_stores(Thread &thread, unsigned pending);
     void fence(Thread &thread);

@@ -273,9 +273,6 @@ void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *ba
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3) {
     asynchronous(self).store(thread_of(self), *(const wcpu_tensor_map *)map, from, rank, {c0, c1, c2, c3});
 }
-void wcpu_bulk_store(wcpu_ids *self, void *to, const void *from, int bytes) {
-    asynchronous(self).store_bytes(thread_of(self), to, from, bytes);
-}
 void wcpu_stores_commit(wcpu_ids *self) { asynchronous(self).commit_stores(thread_of(self)); }
 void wcpu_stores_wait(wcpu_ids *self, int pending) { asynchronous(self).wait_stores(thread_of(self), pending); }
 void wcpu_fence_shared(wcpu_ids *self) { asynchronous(self).fence(thread_of(self)); }

@@ -46,7 +46,6 @@ __forceinline__ void wc_tma_store_3(const void *map, const void *from, int c0, i
 __forceinline__ void wc_tma_store_4(const void *map, const void *from, int c0, int c1, int c2, int c3) {
     wcpu_tensor_store(wcpu_self(), map, from, 4, c0, c1, c2, c3);
 }
-__forceinline__ void wc_bulk_store(void *to, const void *from, int bytes) { wcpu_bulk_store(wcpu_self(), to, from, bytes); }
 __forceinline__ void wc_tma_stores_commit() { wcpu_stores_commit(wcpu_self()); }
 __forceinline__ void wc_tma_stores_read_all() { wcpu_stores_wait(wcpu_self(), 0); }
 __forceinline__ void wc_tma_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 1); }

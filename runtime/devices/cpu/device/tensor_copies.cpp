@@ -152,24 +152,6 @@ void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void 
     }
 }
 
-void Asynchronous::store_bytes(Thread &thread, void *to, const void *from, int bytes) {
-    char text[64];
-    if ((uintptr_t)to % kChunk || (uintptr_t)from % kChunk || bytes % kChunk)
-        return worker_.fault(thread, WCPU_MISALIGNED, "stores %d bytes from %s to %p: multiples of 16", bytes,
-                             place((uintptr_t)from, text), to);
-    Pending &pending = pending_of(thread);
-    WCPU_CHECKED(worker_.checker.shared_span(thread, (uintptr_t)from, bytes, "stores");
-                 const uint32_t time = worker_.checker.tick();
-                 if (!pending.open_stores) pending.open_time = time;
-                 worker_.checker.count_copy(worker_, (uintptr_t)to, true);)
-    ++pending.open_stores;
-    for (int chunk = 0; chunk < bytes; chunk += kChunk) {
-        WCPU_CHECKED(worker_.checker.stored_from(thread, (uintptr_t)from + chunk);
-                     worker_.checker.copied(thread, (uintptr_t)to + chunk, kChunk, true);)
-        memcpy((char *)to + chunk, (const char *)from + chunk, kChunk);
-    }
-}
-
 void Asynchronous::commit_stores(Thread &thread) {
     Pending &pending = pending_of(thread);
     WCPU_CHECKED(if (!pending.open_stores) pending.open_time = worker_.checker.tick();)

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,160,H,W --filter 960,1,1 --dtype bfloat16 --epilogue bias --arch sm_90a \
 //     --algorithm wgmma \
-//     --set form=images --set filters=64 --set pixels=256 --set stages=3
+//     --set form=im2col --set filters=64 --set pixels=256 --set stages=3 --set buffer=128 --set splits=1
 //
 // layer  x[N, 160, H, W] * w[960, 160, 1, 1] -> y[N, 960, P, Q], stride 1, padding 0, bfloat16, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 filters x 256 pixels at most, of whole images, by two warp groups and a copying thread, 3 stages,
-//        155704 bytes of shared memory
+// plan   tiles of 64 filters x 256 pixels by two warp groups and a copying thread, 3 stages, 122928 bytes of shared
+//        memory
 // cost   a warp's 2048 outputs: 0 warp loads, 0 shuffles, 12288 FMA a lane, about 232 registers (direct: 10240 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
@@ -41,10 +41,8 @@ constexpr int TILE_PIXELS = 256;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 3;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
-constexpr int LEAST_IMAGE = 8;                  // pixels of an image of which a tile has several, or one
 constexpr int PIXEL_BYTES = 32768;              // from one buffer of pixels to the next
-constexpr int BUFFERS = 122880;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 155648;                // where the barriers begin
+constexpr int BARRIERS = 122880;                // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -59,7 +57,6 @@ struct TensorMap {
 
 // bfloat16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
-__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias.
@@ -74,7 +71,6 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
@@ -85,20 +81,14 @@ __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.syn
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[64]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
-__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-__device__ __forceinline__ void wc_bulk_store(void* to, const void* from, int bytes) { asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" :: "l"(to), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory"); }
-__device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
-        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int tile_pixels) {
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
     int stage = 0;
     unsigned parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * tile_pixels;
+        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
         for (int step = 0; step < STEPS; ++step) {
             const int tap = step / SLICES, channel = step % SLICES * SLICE;
             unsigned char* const to = ring + stage * STAGE_BYTES;
@@ -162,18 +152,52 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// Eight pixels of a filter to y, from `place` of their image on; they may go on in the next.
-__device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t image, index_t place, int k,
-        index_t pixels, index_t pixels_y) {
-    element* to = y + (image * K + k) * pixels_y + place;
-    const index_t left = pixels - image * pixels_y - place;         // pixels of the batch from here on
-    if (pixels_y % 8 == 0) {
-        if (left > 0) *(uint4*)to = eight;
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first of the pixels that a lane stores, of 32, `unit` of them at once.
+__device__ __forceinline__ int stored_pixel(int unit, int lane) {
+    if (unit == 8) return lane % 4 * 8;
+    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
+    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
+// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
+__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
+        index_t pixels_y, int unit, int lane) {
+    if (unit == 8) {
+        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+        if (exists && lane / 4 < filters) *(uint4*)(to + lane / 4 * pixels_y) = eight;
         return;
     }
-    element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
-    if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
-    if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
+    // after it each lane has pixels of every second filter
+    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
+    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+            continue;
+        }
+        // after it each lane has one pixel of two filters
+        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
+        const bool odd = lane & 4;
+        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
+        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
+    }
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.
@@ -258,9 +282,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    const bool whole = P * Q >= LEAST_IMAGE && P * Q <= TILE_PIXELS;        // images in a tile
-    const int tile_pixels = whole ? TILE_PIXELS / (P * Q) * (P * Q) : TILE_PIXELS;
-    const int pixels = N * P * Q, tiles = (pixels + tile_pixels - 1) / tile_pixels * FILTER_TILES;
+    const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
@@ -274,17 +296,16 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     if (threadIdx.x < 128) {
         // the group that copies: one thread, which needs few registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles, tile_pixels);
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &x_map, &filter_map, tiles);
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;
-        element* const buffer = (element*)(shared + BUFFERS);
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first_filter = tile % FILTER_TILES * TILE_FILTERS;
-            const int first_pixel = tile / FILTER_TILES * tile_pixels + group * GROUP_PIXELS;
+            const int first_pixel = tile / FILTER_TILES * TILE_PIXELS + group * GROUP_PIXELS;
             float biases[MATRICES][2];      // of this thread's filters, eight apart
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m) {
@@ -298,80 +319,22 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
 
             // the sums to where they belong
-            const int first_k = first_filter + warp * 16 + lane / 4;            // of this lane's filters of a matrix
-            if (whole) {
-                const int image_pixels = P * Q, first_image = tile / FILTER_TILES * (tile_pixels / image_pixels);
-                const int images = min(tile_pixels / image_pixels, N - first_image),
-                    from_pixel = group * GROUP_PIXELS + lane % 4 * 2;
-#pragma unroll
-                for (int m = 0; m < MATRICES; ++m) {
-                    const int from_k = first_filter + m * 64, filters = 64;
-                    if (threadIdx.x == 128) wc_tma_stores_read_all();
-                    wc_sync_threads(3, 256);
-#pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        // a filter's pixels one after another; the next image's are behind 63 other filters'
-                        int place = wc_settled(from_pixel % image_pixels),
-                            at = from_pixel / image_pixels * (64 * image_pixels) + place;
-                        element* const to = buffer + (warp * 16 + lane / 4 + half * 8) * image_pixels;
-#pragma unroll
-                        for (int i = 0; i < SUMS / 4; ++i) {
-#pragma unroll
-                            for (int next = 0; next < 2; ++next) {
-                                if (from_pixel + i * 8 + next < images * image_pixels)
-                                    to[at] =
-                                        wc_float_to_bfloat16(finish(sums[m][i * 4 + half * 2 + next], biases[m][half]));
-                                const int step = next == 0 ? 1 : 7;
-                                at += step;
-                                place += step;
-                                if (place >= image_pixels) {
-                                    place -= image_pixels;
-                                    at += 63 * image_pixels;
-                                }
-                            }
-                        }
-                    }
-                    wc_fence_proxy_async();
-                    wc_sync_threads(3, 256);
-                    if (threadIdx.x == 128) {
-                        for (int image = 0; image < images; ++image)
-                            wc_bulk_store(y + ((index_t)(first_image + image) * K + from_k) * image_pixels,
-                                buffer + image * (64 * image_pixels), filters * image_pixels * 2);
-                        wc_tma_stores_commit();
-                    }
-                }
-                continue;
-            }
             const index_t pixels_y = (index_t)P * Q;
-            if (pixels_y % 4 != 0) {
-                // images begin anywhere: every pixel by itself
-#pragma unroll
-                for (int i = 0; i < SUMS / 2; ++i) {
-                    const index_t pixel = first_pixel + i / 2 * 8 + lane % 4 * 2 + i % 2;
-                    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
-                    if (pixel >= pixels) break;
-#pragma unroll
-                    for (int m = 0; m < MATRICES; ++m) {
-#pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            const int k = first_k + m * 64 + half * 8, sum = i / 2 * 4 + half * 2 + i % 2;
-                            const index_t at = first + k * pixels_y;
-                            y[at] = wc_float_to_bfloat16(finish(sums[m][sum], biases[m][half]));
-                        }
-                    }
-                }
-                continue;
-            }
+            // pixels of a filter that a lane stores at once
+            const int unit = pixels_y % 8 == 0 ? 8 : pixels_y % 2 == 0 ? 2 : 1;
+            const int lane_stored = stored_pixel(unit, lane);
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // the four lanes of a filter exchange their pixels, and each stores eight that lie side by side
-                const index_t pixel = first_pixel + (n + lane % 4) * 8, image = pixel / pixels_y,
-                    place = pixel % pixels_y;
+                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                const index_t stored = first_pixel + n * 8 + lane_stored;
+                const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int k = first_k + m * 64 + half * 8;
+                        // the first of eight filters
+                        const int eight = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + eight * pixels_y;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -380,12 +343,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                                 wc_floats_to_bfloat16s(finish(sums[m][sum], biases[m][half]),
                                 finish(sums[m][sum + 1], biases[m][half]));
                         }
-                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        store_eight(y, eight, image, place, k, pixels, pixels_y);
+                        store_filters(y + at, stored < pixels, 8, words, pixels_y, unit, lane);
                     }
                 }
             }
         }
-        if (threadIdx.x == 128) wc_tma_stores_done();
     }
 }

@@ -56,7 +56,6 @@ struct TensorMap {
 
 // bfloat16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
-__device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias.
@@ -152,18 +151,52 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// Eight pixels of a filter to y, from `place` of their image on; they may go on in the next.
-__device__ __forceinline__ void store_eight(element* y, uint4 eight, index_t image, index_t place, int k,
-        index_t pixels, index_t pixels_y) {
-    element* to = y + (image * K + k) * pixels_y + place;
-    const index_t left = pixels - image * pixels_y - place;         // pixels of the batch from here on
-    if (pixels_y % 8 == 0) {
-        if (left > 0) *(uint4*)to = eight;
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first of the pixels that a lane stores, of 32, `unit` of them at once.
+__device__ __forceinline__ int stored_pixel(int unit, int lane) {
+    if (unit == 8) return lane % 4 * 8;
+    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
+    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
+// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
+__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
+        index_t pixels_y, int unit, int lane) {
+    if (unit == 8) {
+        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+        if (exists && lane / 4 < filters) *(uint4*)(to + lane / 4 * pixels_y) = eight;
         return;
     }
-    element* const second = place + 4 < pixels_y ? to + 4 : to + 4 + (K - 1) * pixels_y;
-    if (left > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
-    if (left > 4) *(uint2*)second = make_uint2(eight.z, eight.w);
+    // after it each lane has pixels of every second filter
+    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
+    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+            continue;
+        }
+        // after it each lane has one pixel of two filters
+        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
+        const bool odd = lane & 4;
+        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
+        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
+    }
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.
@@ -271,37 +304,22 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
 
             // the sums to where they belong
-            const int first_k = warp * 16 + lane / 4;                           // of this lane's filters of a matrix
             const index_t pixels_y = (index_t)P * Q;
-            if (pixels_y % 4 != 0) {
-                // images begin anywhere: every pixel by itself
-#pragma unroll
-                for (int i = 0; i < SUMS / 2; ++i) {
-                    const index_t pixel = first_pixel + i / 2 * 8 + lane % 4 * 2 + i % 2;
-                    const index_t first = pixel / pixels_y * K * pixels_y + pixel % pixels_y;
-                    if (pixel >= pixels) break;
-#pragma unroll
-                    for (int m = 0; m < MATRICES; ++m) {
-#pragma unroll
-                        for (int half = 0; half < 2; ++half) {
-                            const int k = first_k + m * 64 + half * 8, sum = i / 2 * 4 + half * 2 + i % 2;
-                            const index_t at = first + k * pixels_y;
-                            y[at] = wc_float_to_bfloat16(finish(sums[m][sum], biases[m][half]));
-                        }
-                    }
-                }
-                continue;
-            }
+            // pixels of a filter that a lane stores at once
+            const int unit = pixels_y % 8 == 0 ? 8 : pixels_y % 2 == 0 ? 2 : 1;
+            const int lane_stored = stored_pixel(unit, lane);
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // the four lanes of a filter exchange their pixels, and each stores eight that lie side by side
-                const index_t pixel = first_pixel + (n + lane % 4) * 8, image = pixel / pixels_y,
-                    place = pixel % pixels_y;
+                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                const index_t stored = first_pixel + n * 8 + lane_stored;
+                const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int k = first_k + m * 64 + half * 8;
+                        // the first of eight filters
+                        const int eight = m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + eight * pixels_y;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -310,8 +328,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                                 wc_floats_to_bfloat16s(finish(sums[m][sum], biases[m][half]),
                                 finish(sums[m][sum + 1], biases[m][half]));
                         }
-                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        store_eight(y, eight, image, place, k, pixels, pixels_y);
+                        store_filters(y + at, stored < pixels, 8, words, pixels_y, unit, lane);
                     }
                 }
             }
