@@ -42,7 +42,7 @@ FEW_CHANNELS = 4            # which `taps` is there for
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 # Cycles from a copy of planes to the next one, by what images have a multiple of: copies of 16 bytes, two of 8, or
 # pixels by way of registers (18 layers, an H200, 2026-11-26)
-PLANE_CYCLES = {8: 0.0, 4: 150.0, 1: 800.0}
+PLANE_CYCLES = {8: 0.0, 4: 200.0, 1: 800.0}
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
@@ -145,11 +145,11 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
 
 
 def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
-    """Cycles that a block waits for pieces of planes."""
+    """Cycles that a block waits for pieces of planes; those of the first copy of a step come beside the filters."""
     each = next(cycles for unit, cycles in PLANE_CYCLES.items() if shape.h * shape.w % unit == 0)
     threads = LANES * options.warps_m * options.warps_n
     copies = options.tile_m * options.tile_k / cell_of(spec) / threads
-    return each * copies * reduction_steps(spec, options) / options.splits
+    return each * (copies - 0.5) * reduction_steps(spec, options) / options.splits
 
 
 def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:

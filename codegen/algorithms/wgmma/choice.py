@@ -45,13 +45,14 @@ SHARED_BYTES = 128.0            # that it reads of shared memory in a cycle
 INSTRUCTION_BYTES = 32          # of a row of a factor, an instruction
 TILE_CYCLES = 59.0              # of a tile besides: the last step's end, the first sums' way to memory
 LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
-# Layers of less than a slice of channels, or than the least tile of filters (MobileNet-V2's at 56^2 and 112^2), took
-# 1.3 to 2.3 times what the rest of the model says (docs/results/tensor_cores): zeros are copied, pixels stored in
-# pieces.
-THIN = 1.65
-LINE_BYTES = 128                # pieces of memory: pixels that do not begin at multiples
-UNALIGNED = 1.45                # take as many times as long to copy (three layers of three, an H200, 2026-11-26)
-LEAST_STEP = 350.0              # cycles of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
+# Layers of 16 bits and less than a slice of channels, or than the least tile of filters, take 1.05 to 1.9 times what
+# the rest of the model says; 1.9 to 4 times where pixels do not begin at whole sectors of memory, as zeros are copied
+# behind them (100 layers, an H200, 2026-11-26).
+THIN, THIN_ONE_TAP, THIN_PIECES = 1.35, 1.75, 2.6
+LINE_BYTES = 128                # pieces of memory: windows of pixels that do not begin at multiples
+UNALIGNED = 1.45                # take as many times as long to copy (12 layers, an H200, 2026-11-26)
+LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
+PLACES_CYCLES = 700.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
@@ -243,6 +244,8 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     steps = numbers.steps / options.splits
     each = SPLIT_SUM_CYCLES if split else SUM_CYCLES
     tile = math.ceil(steps) * step + TILE_CYCLES + each * numbers.matrices * numbers.shape.sums
+    if not split and spec.layout is Layout.NCHW and options.form is Form.HALO:
+        tile += PLACES_CYCLES
     arithmetic = START_CYCLES + waves * tile
     cycle_bytes = spec.hardware.copied_bytes
     # bytes that all blocks store at the end
@@ -250,11 +253,23 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
-    thin = THIN if min(spec.c, spec.k) < slice_of(spec) and tiles > chip and not split else 1.0
     beside = _stores(spec, options, shape)
     if is_passed(spec, options):
         beside += nhwc_pass.cycles(spec, shape, is_sampled(spec, options))
-    return beside + thin * (max(arithmetic, memory) + (1 - OVERLAPPED) * min(arithmetic, memory))
+    longer, lesser = max(arithmetic, memory), min(arithmetic, memory)
+    product = longer + (1 - OVERLAPPED) * lesser
+    return beside + START_CYCLES + (1.0 if split else _thin(spec, options, tiles)) * (product - START_CYCLES)
+
+
+def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
+    """How many times as long few channels or filters take; filters of one tap only where tiles are many."""
+    channels = stored_channels(spec)
+    if channels >= slice_of(spec):
+        many = tiles > spec.hardware.multiprocessors or not is_one_tap(spec)
+        return THIN if spec.k < slice_of(spec) and many else 1.0
+    if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
+        return THIN_PIECES
+    return THIN_ONE_TAP if is_one_tap(spec) else THIN
 
 
 def _stores(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
@@ -274,8 +289,8 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
                                             else numbers.pixel_bytes)
     halo, boxes = options.form is Form.HALO, numbers.planes * BOX_CYCLES
     pixel_bytes = numbers.filter_channels * spec.dtype.itemsize
-    if not halo and not numbers.planes and pixel_bytes > LINE_BYTES and pixel_bytes % LINE_BYTES:
-        copied *= UNALIGNED
+    if not numbers.all_tiled and pixel_bytes > LINE_BYTES and pixel_bytes % LINE_BYTES:
+        copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), boxes)
     found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
     return max(found, LEAST_STEP) if halo else found
