@@ -36,7 +36,7 @@ FAMILIES = {
     "wgmma/form": ("im2col", "halo"),
     "wgmma/loop": ("im2col", "halo"),
     "wgmma/splitting": ("in_place", "turned"),
-    "wgmma/stores": ("staged", "pairs", "nchw", "nchw_floats"),
+    "wgmma/stores": ("staged", "pairs", "nchw"),
     "filter_gradient/walk": ("tile", "strip"),
     "wide/rows": ("rows_registers", "rows_async", "rows_bordered"),
     "wide/filter": ("weights", "separable"),

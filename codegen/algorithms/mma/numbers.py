@@ -47,6 +47,7 @@ class MmaNumbers:
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     store_units: tuple[int, ...]    # pixels in NCHW that a lane may store at once, the most first
+    odd_matrices: bool          # whether a warp has pixels in fewer than four matrices at last
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
     staged: bool                # pairs of filters of 16 pixels of a warp through shared memory,
     staged_words: int           # of a pixel,
@@ -127,7 +128,7 @@ def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
     float32 the two that it has. In NCHW pixels: as many as images begin at multiples of, up to these, or one by one."""
     single = spec.dtype is DType.FLOAT32
     if spec.layout is Layout.NCHW:
-        return (1,) if options.splits > 1 else (2 if single else STORED_TOGETHER, 1)
+        return (1,) if options.splits > 1 or single else (STORED_TOGETHER, 1)
     if single:
         return (2, 1) if spec.filters % 2 == 0 else (1,)
     fitting = options.tile_n // options.warps_n % (4 * MATRIX_COLUMNS) == 0 and options.splits == 1
@@ -213,7 +214,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         store_units=STORE_UNITS if options.store_vector == STORED_TOGETHER else STORE_UNITS[2:],
-        regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
+        odd_matrices=columns % 4 != 0, regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
         staged=are_staged(spec, options), staged_words=warp_n // 2, staged_pitch=warp_n // 2 + STAGED_APART,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
         cells=cells, swizzle="row" if cells == 8 else "row >> 1",

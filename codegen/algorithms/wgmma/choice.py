@@ -50,7 +50,7 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # behind them (100 layers, an H200, 2026-11-26).
 THIN, THIN_ONE_TAP, THIN_PIECES = 1.35, 1.75, 2.6
 LINE_BYTES = 128                # pieces of memory: windows of pixels that do not begin at multiples
-UNALIGNED = 1.45                # take as many times as long to copy (12 layers, an H200, 2026-11-26)
+UNALIGNED = 1.25                # take as many times as long to copy (12 layers, an H200, 2026-11-26)
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 PLACES_CYCLES = 700.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)

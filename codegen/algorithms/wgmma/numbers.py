@@ -164,14 +164,14 @@ def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
 
 def stores_from_registers(spec: KernelSpec) -> str:
     """The fragment that stores outputs without shared memory."""
-    if spec.layout is Layout.NHWC:
-        return "pairs"
-    return "nchw" if spec.dtype.is_half else "nchw_floats"
+    return "pairs" if spec.layout is Layout.NHWC else "nchw"
 
 
 def store_units(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, ...]:
     """Pixels of a filter that a lane may store at once in NCHW: of whole images eight, of rows of a box two where they
     begin at multiples of two."""
+    if not spec.dtype.is_half:
+        return STORE_UNITS[2:]
     if options.form is not Form.HALO:
         return STORE_UNITS
     return STORE_UNITS[1:] if options.columns % 2 == box_of(spec, options)[1] % 2 == 0 else STORE_UNITS[2:]

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
-from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, GROUPS, ROW_BYTES, ROWS, WARP_GROUP,
-                                          WgmmaShape)
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, GROUPS, ROW_BYTES, ROWS,
+                                          WARP_GROUP, WgmmaShape)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
 from .numbers import (SIDE_THREADS, aligned, box_of, columns_before, group_columns, is_flat, is_plain, plane_columns,
-                      stores_from_registers)
+                      store_units, stores_from_registers)
 from .options import Form, WgmmaOptions
 
 SLICE = 32                      # channels of a step: a row of floats, or of their parts
@@ -37,6 +37,8 @@ class SplitNumbers:
     to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
     shape: WgmmaShape
     stores: str                 # the fragment that stores outputs,
+    store_units: tuple[int, ...]    # in NCHW so many pixels of a lane at once,
+    odd_matrices: bool          # of so many that the last four are not complete,
     splitting: str              # and the one that splits pixels
     flat: bool                  # an image is taken as one row
     plain: bool                 # every pixel is one window: no walk
@@ -127,7 +129,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     plain = is_plain(spec, options)
     return SplitNumbers(
         arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
-        stores=stores_from_registers(spec), splitting="turned" if options.turned else "in_place",
+        stores=stores_from_registers(spec), store_units=store_units(spec, options),
+        odd_matrices=columns % (4 * COLUMN_UNIT) != 0, splitting="turned" if options.turned else "in_place",
         flat=is_flat(spec, options), plain=plain,
         all_tiled=halo or plain, store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, matrices=matrices,

@@ -261,8 +261,8 @@ im2win_3x3(float* __restrict__ windows, float* __restrict__ filter, float* __res
     }
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
-    const int m_first = m_tile * BLOCK_M + m_thread;
     float* outputs = y;
+    const int m_first = m_tile * BLOCK_M + m_thread;
     index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --precision tf32x3 --epilogue bias,relu \
 //     --arch sm_90 --algorithm mma \
 //     --set tile_m=16 --set tile_n=64 --set tile_k=32 --set warps_m=1 --set warps_n=4 --set stages=3 \
-//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=2 --set min_blocks=6
+//     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=1 --set min_blocks=6
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu
@@ -288,6 +288,50 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
     return mended(sums, anew);
 }
 
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The pixel of 32 that a lane stores of every filter.
+__device__ __forceinline__ int stored_pixel(int lane) { return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2; }
+
+// Of pairs of filters and pixels each lane gets the pixel that it stores, of both filters; and back.
+__device__ __forceinline__ void regroup_pixels(unsigned (&values)[8], int lane) {
+    const bool odd = lane & 4;
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? values[i] : values[i + 1], 4);
+        (odd ? values[i] : values[i + 1]) = other;
+    }
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in values 2 * i and the
+// next, pixels i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists`
+// whether it does.
+__device__ __forceinline__ void store_filters(float* to, bool exists, int filters, const float (&values)[8],
+        index_t pixels_y, int lane) {
+    unsigned words[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) words[i] = __float_as_uint(values[i]);
+    regroup_pixels(words, lane);
+    const uint4 even = regroup_filters(words[0], words[2], words[4], words[6], lane / 8);
+    const uint4 odd = regroup_filters(words[1], words[3], words[5], words[7], lane / 8);
+    const unsigned turned[8] = {even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (exists && i < filters) to[i * pixels_y] = __uint_as_float(turned[i]);
+}
+
 // The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
 // launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
@@ -430,31 +474,29 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
     }
 
     // the sums to where they belong
-    const int first_k = warp_n + lane / 4;                             // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + lane % 4 * 2;
+    const int lane_stored = stored_pixel(lane);
 #pragma unroll
-    for (int n = 0; n < MATRICES_N; ++n) {
-        const index_t pixel = lane_pixel + n * 8;
-        if (pixel >= pixels) break;
-        const bool both = pixel + 1 < pixels;
-        const index_t place = pixel % pixels_y, first = pixel / pixels_y * K * pixels_y + place;
-        // from the first pixel to the second
-        const index_t further = place + 1 < pixels_y ? 1 : 1 + (K - 1) * pixels_y;
+    for (int n = 0; n < MATRICES_N; n += 4) {
+        // what this lane stores of the pixels of four matrices, in the first filter
+        const index_t stored = first_pixel + n * 8 + lane_stored;
+        const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int k_group = first_k + m * 16 + half * 8, k = k_group;
-                const float bias_k = __ldg(bias + k);
-                const index_t at = first + k * pixels_y;
-                const float one = finish((half ? sums[m][n].z : sums[m][n].x), bias_k);
-                const float two = finish((half ? sums[m][n].w : sums[m][n].y), bias_k);
-                if (pixels_y % 2 == 0) {
-                    *(float2*)(y + at) = make_float2(one, two);
-                    continue;
+                const int eight = warp_n + m * 16 + half * 8;                       // the first of eight filters
+                const index_t at = stored_at + eight * pixels_y;
+                const float bias_k = __ldg(bias + eight + lane / 4);
+                float values[8] = {};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    if (n + i >= MATRICES_N) break;
+                    const float4 sum = sums[m][n + i];
+                    values[2 * i] = finish((half ? sum.z : sum.x), bias_k);
+                    values[2 * i + 1] = finish((half ? sum.w : sum.y), bias_k);
                 }
-                y[at] = one;
-                if (both) y[at + further] = two;
+                store_filters(y + at, stored < pixels && n * 8 + lane_stored < MATRICES_N * 8, 8, values, pixels_y,
+                    lane);
             }
     }
 }

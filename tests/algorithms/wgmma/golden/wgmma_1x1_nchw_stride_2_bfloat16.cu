@@ -81,63 +81,6 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[48]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
-__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
-        const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
-    int stage = 0;
-    unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = 0, first_pixel = tile * TILE_PIXELS;
-        for (int step = 0; step < STEPS; ++step) {
-            const int tap = step, channel = 0;
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tma_load_2(to, x_map, filled + stage, channel, first_pixel);
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
-        }
-    }
-}
-
-// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
-// for; then the stage before is free.
-__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
-        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
-        int thread) {
-    int before = 0;
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-        wc_barrier_wait(filled + stage, parity);
-        const unsigned char* const at = ring + stage * STAGE_BYTES;
-        const unsigned long long filters = wc_descriptor_rows_128(at + PIXEL_BYTES);
-        const unsigned long long pixels = wc_descriptor_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
-        wc_wgmma_fence();
-#pragma unroll
-        for (int depth = 0; depth < DEPTHS; ++depth)
-#pragma unroll
-            for (int m = 0; m < MATRICES; ++m)
-                wc_wgmma_bfloat16s(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
-                    pixels + depth * DEPTH_CELLS, step > 0 || depth > 0);
-        wc_wgmma_commit();
-        if (step > 0) {
-            wc_wgmma_wait_group_1();
-            if (thread == 0) wc_barrier_arrive(freed + before);
-        }
-        before = stage;
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-#pragma unroll
-    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
-    if (thread == 0) wc_barrier_arrive(freed + before);
-}
-
 // The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
 __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
@@ -197,6 +140,63 @@ __device__ __forceinline__ void store_filters(element* to, bool exists, int filt
         if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
         if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
     }
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = 0, first_pixel = tile * TILE_PIXELS;
+        for (int step = 0; step < STEPS; ++step) {
+            const int tap = step, channel = 0;
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+            wc_tma_load_2(to, x_map, filled + stage, channel, first_pixel);
+            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters = wc_descriptor_rows_128(at + PIXEL_BYTES);
+        const unsigned long long pixels = wc_descriptor_rows_128(at + group * (GROUP_PIXELS * ROW_BYTES));
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_bfloat16s(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                    pixels + depth * DEPTH_CELLS, step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_group_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
+    if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.

@@ -102,6 +102,68 @@ __device__ __forceinline__ int output_of(int column, int image, int first_p, int
     return row < ROWS && across < COLUMNS && p < P && q < Q ? (image * P + p) * Q + q : -1;
 }
 
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first of the pixels that a lane stores, of 32, `unit` of them at once.
+__device__ __forceinline__ int stored_pixel(int unit, int lane) {
+    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
+    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
+// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
+__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
+        index_t pixels_y, int unit, int lane) {
+    // after it each lane has pixels of every second filter
+    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
+    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+            continue;
+        }
+        // after it each lane has one pixel of two filters
+        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
+        const bool odd = lane & 4;
+        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
+        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
+    }
+}
+
+// The words that store_filters would store there, of `from`; zeros where nothing exists.
+__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y, int unit,
+        int lane) {
+    unsigned pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            pairs[i] = exists && filter < filters ? *(const unsigned*)(from + filter * pixels_y) : 0u;
+            continue;
+        }
+        const unsigned first = exists && 2 * i < filters ? from[2 * i * pixels_y] : 0u;
+        const unsigned second = exists && 2 * i + 1 < filters ? from[(2 * i + 1) * pixels_y] : 0u;
+        const bool odd = lane & 4;
+        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 4);
+        pairs[i] = odd ? other | second << 16 : first | other << 16;
+    }
+    return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
+}
+
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
 // them.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
@@ -192,68 +254,6 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         wc_barrier_arrive(freed + before);
         wc_barrier_arrive(freed_boxes + box_before);
     }
-}
-
-// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
-__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
-        int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
-    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
-    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
-    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
-    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
-}
-
-// The first of the pixels that a lane stores, of 32, `unit` of them at once.
-__device__ __forceinline__ int stored_pixel(int unit, int lane) {
-    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
-    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
-}
-
-// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
-// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
-__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
-        index_t pixels_y, int unit, int lane) {
-    // after it each lane has pixels of every second filter
-    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
-    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (unit == 2) {
-            const int filter = 2 * i + lane / 4 % 2;
-            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
-            continue;
-        }
-        // after it each lane has one pixel of two filters
-        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
-        const bool odd = lane & 4;
-        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
-        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
-    }
-}
-
-// The words that store_filters would store there, of `from`; zeros where nothing exists.
-__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y, int unit,
-        int lane) {
-    unsigned pairs[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (unit == 2) {
-            const int filter = 2 * i + lane / 4 % 2;
-            pairs[i] = exists && filter < filters ? *(const unsigned*)(from + filter * pixels_y) : 0u;
-            continue;
-        }
-        const unsigned first = exists && 2 * i < filters ? from[2 * i * pixels_y] : 0u;
-        const unsigned second = exists && 2 * i + 1 < filters ? from[(2 * i + 1) * pixels_y] : 0u;
-        const bool odd = lane & 4;
-        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 4);
-        pairs[i] = odd ? other | second << 16 : first | other << 16;
-    }
-    return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.
@@ -392,8 +392,8 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
                 // where what this lane stores of the pixels of four matrices lies, in the first filter
-                const int stored = n * 8 + lane_stored >= SUMS * 2 ? -1
-                    : output_of(group * GROUP_PIXELS + n * 8 + lane_stored, image, first_p, first_q, P, Q);
+                const int stored = n * 8 + lane_stored < SUMS * 2
+                    ? output_of(group * GROUP_PIXELS + n * 8 + lane_stored, image, first_p, first_q, P, Q) : -1;
                 const index_t stored_at = stored + image * (K - 1) * pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {

@@ -95,6 +95,50 @@ __device__ __forceinline__ int output_of(int column, int image, int first_p, int
     return row < ROWS && across < COLUMNS && p < P && q < Q ? (image * P + p) * Q + q : -1;
 }
 
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The pixel of 32 that a lane stores of every filter.
+__device__ __forceinline__ int stored_pixel(int lane) { return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2; }
+
+// Of pairs of filters and pixels each lane gets the pixel that it stores, of both filters; and back.
+__device__ __forceinline__ void regroup_pixels(unsigned (&values)[8], int lane) {
+    const bool odd = lane & 4;
+#pragma unroll
+    for (int i = 0; i < 8; i += 2) {
+        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? values[i] : values[i + 1], 4);
+        (odd ? values[i] : values[i + 1]) = other;
+    }
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in values 2 * i and the
+// next, pixels i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists`
+// whether it does.
+__device__ __forceinline__ void store_filters(float* to, bool exists, int filters, const float (&values)[8],
+        index_t pixels_y, int lane) {
+    unsigned words[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) words[i] = __float_as_uint(values[i]);
+    regroup_pixels(words, lane);
+    const uint4 even = regroup_filters(words[0], words[2], words[4], words[6], lane / 8);
+    const uint4 odd = regroup_filters(words[1], words[3], words[5], words[7], lane / 8);
+    const unsigned turned[8] = {even.x, odd.x, even.y, odd.y, even.z, odd.z, even.w, odd.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+        if (exists && i < filters) to[i * pixels_y] = __uint_as_float(turned[i]);
+}
+
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
 // them.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
@@ -310,33 +354,32 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             float sums[MATRICES][SUMS];
             multiply_tile(sums, shared, filled_boxes, freed_boxes, filled, freed, at, group, thread);
 
-            // the sums to where they belong, which is worked out for each tile: kept in registers it would be too much
-            const int lane_pixel = wc_settled(lane % 4 * 2);
+            // the sums to where they belong
             const index_t pixels_y = (index_t)P * Q;
+            // worked out for each tile: kept in registers it would be too much
+            const int lane_stored = wc_settled(stored_pixel(lane));
 #pragma unroll
-            for (int i = 0; i < SUMS; i += 4) {
-                const int first = output_of(group * GROUP_PIXELS + i * 2 + lane_pixel, image, first_p, first_q, P, Q);
-                const int second =
-                    output_of(group * GROUP_PIXELS + i * 2 + lane_pixel + 1, image, first_p, first_q, P, Q);
-                const bool together = first >= 0 && second == first + 1 && first % 2 == 0 && pixels_y % 2 == 0;
-                // in the first filter
-                const index_t at_first = first + image * (K - 1) * pixels_y,
-                    at_second = second + image * (K - 1) * pixels_y;
+            for (int n = 0; n < SUMS / 4; n += 4) {
+                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                const int stored = n * 8 + lane_stored < SUMS * 2
+                    ? output_of(group * GROUP_PIXELS + n * 8 + lane_stored, image, first_p, first_q, P, Q) : -1;
+                const index_t stored_at = stored + image * (K - 1) * pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
-                    for (int lower = 0; lower < 2; ++lower) {
-                        const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
-                        if (k >= K) continue;
-                        const index_t filter_at = k * pixels_y;
-                        const float one = finish(sums[m][i + lower * 2], biases[m][lower]);
-                        const float other = finish(sums[m][i + lower * 2 + 1], biases[m][lower]);
-                        if (together) {
-                            *(float2*)(y + at_first + filter_at) = make_float2(one, other);
-                        } else {
-                            if (first >= 0) y[at_first + filter_at] = one;
-                            if (second >= 0) y[at_second + filter_at] = other;
+                    for (int half = 0; half < 2; ++half) {
+                        // the first of eight filters
+                        const int eight = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + eight * pixels_y;
+                        float values[8] = {};
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            if (n + i == SUMS / 4) break;
+                            const int sum = (n + i) * 4 + half * 2;
+                            values[2 * i] = finish(sums[m][sum], biases[m][half]);
+                            values[2 * i + 1] = finish(sums[m][sum + 1], biases[m][half]);
                         }
+                        store_filters(y + at, stored >= 0, K - eight, values, pixels_y, lane);
                     }
                 }
             }

@@ -92,67 +92,6 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[96]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]), "+f"(sums[80]), "+f"(sums[81]), "+f"(sums[82]), "+f"(sums[83]), "+f"(sums[84]), "+f"(sums[85]), "+f"(sums[86]), "+f"(sums[87]), "+f"(sums[88]), "+f"(sums[89]), "+f"(sums[90]), "+f"(sums[91]), "+f"(sums[92]), "+f"(sums[93]), "+f"(sums[94]), "+f"(sums[95]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
-__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
-        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
-    int stage = 0;
-    unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
-        const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-        const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
-        for (int step = 0; step < STEPS; ++step) {
-            const int tap = step / SLICES, channel = step % SLICES * SLICE;
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tma_load_im2col(to, x_map, filled + stage, channel, left, top, image,
-                                  (unsigned short)(tap % S), (unsigned short)(tap / S));
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
-            if (++stage == STAGES) {
-                stage = 0;
-                parity ^= 1;
-            }
-        }
-    }
-}
-
-// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
-// for; then the stage before is free.
-__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
-        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
-        int thread) {
-    int before = 0;
-#pragma unroll 1
-    for (int step = 0; step < steps; ++step) {
-        wc_barrier_wait(filled + stage, parity);
-        const unsigned char* const at = ring + stage * STAGE_BYTES;
-        const unsigned long long filters =
-            wc_descriptor_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
-        const unsigned long long pixels = wc_descriptor_rows_128(at);
-        wc_wgmma_fence();
-#pragma unroll
-        for (int depth = 0; depth < DEPTHS; ++depth)
-#pragma unroll
-            for (int m = 0; m < MATRICES; ++m)
-                wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS, pixels + depth * DEPTH_CELLS,
-                    step > 0 || depth > 0);
-        wc_wgmma_commit();
-        if (step > 0) {
-            wc_wgmma_wait_group_1();
-            if (thread == 0) wc_barrier_arrive(freed + before);
-        }
-        before = stage;
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
-#pragma unroll
-    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
-    if (thread == 0) wc_barrier_arrive(freed + before);
-}
-
 // The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
 __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
@@ -237,6 +176,67 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
         pairs[i] = odd ? other | second << 16 : first | other << 16;
     }
     return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+        const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
+        const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
+        for (int step = 0; step < STEPS; ++step) {
+            const int tap = step / SLICES, channel = step % SLICES * SLICE;
+            unsigned char* const to = ring + stage * STAGE_BYTES;
+            wc_barrier_wait(freed + stage, parity);
+            wc_barrier_expect(filled + stage, STAGE_BYTES);
+            wc_tma_load_im2col(to, x_map, filled + stage, channel, left, top, image,
+                                  (unsigned short)(tap % S), (unsigned short)(tap / S));
+            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (++stage == STAGES) {
+                stage = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}
+
+// The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
+// for; then the stage before is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long filters =
+            wc_descriptor_rows_128(at + PIXEL_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+        const unsigned long long pixels = wc_descriptor_rows_128(at);
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS, pixels + depth * DEPTH_CELLS,
+                    step > 0 || depth > 0);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_group_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
+    if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
 // The filter with the channels of a tap side by side: once for each filter, before the first call.

@@ -678,20 +678,19 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             }
 
             // the sums to where they belong
-            const int lane_pixel = lane % 4 * 2;
+            const int first_k = first_filter + warp * 16 + lane / 4;            // of this lane's filters of a matrix
 #pragma unroll
-            for (int i = 0; i < SUMS; i += 4) {
-                const int first = output_of(i * 2 + lane_pixel, first_pixel, pixels);
-                const int second = output_of(i * 2 + lane_pixel + 1, first_pixel, pixels);
+            for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
-                for (int m = 0; m < MATRICES; ++m) {
+                for (int half = 0; half < 2; ++half) {
+                    const int k = first_k + m * 64 + half * 8;
+                    if (k >= K) break;
+                    float* const to = partial_sums + (split * (long long)K + k) * pixels;
 #pragma unroll
-                    for (int lower = 0; lower < 2; ++lower) {
-                        const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
-                        if (k >= K) continue;
-                        float* const to = partial_sums + ((long long)split * K + k) * pixels;
-                        if (first >= 0) to[first] = sums[m][i + lower * 2];
-                        if (second >= 0) to[second] = sums[m][i + lower * 2 + 1];
+                    for (int n = 0; n < SUMS / 4; ++n) {
+                        const index_t pixel = first_pixel + n * 8 + lane % 4 * 2;
+                        if (pixel < pixels) to[pixel] = sums[m][n * 4 + half * 2];
+                        if (pixel + 1 < pixels) to[pixel + 1] = sums[m][n * 4 + half * 2 + 1];
                     }
                 }
             }
