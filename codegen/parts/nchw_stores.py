@@ -1,5 +1,6 @@
-"""16-bit outputs in NCHW: lanes store as many pixels of a filter at once as its images, or its rows, have a multiple
-of, and those of a filter lie side by side (templates/parts/nchw_stores). What that costs beyond stores in NHWC."""
+"""Outputs in NCHW: of 16 bits a lane stores as many pixels of a filter at once as divide an image's pixels, or a row's,
+of float32 one, and those of a warp lie side by side (templates/parts/nchw_stores). What that costs beyond stores in
+NHWC."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ OUTPUT_CYCLES = {8: 0.04, 2: 0.045, 1: 0.07}
 
 
 def cycles(spec: KernelSpec, shape: ConvShape, units: tuple[int, ...] = STORE_UNITS, along: int | None = None) -> float:
-    """Of all outputs of a layer, by the whole chip; ``along``: what a unit divides (None: an image's pixels)."""
+    """Of all outputs of a layer, by the whole chip, in 16 bits (in float32 the other costs were fitted with them);
+    ``along``: what a unit divides (None: an image's pixels)."""
     if not spec.dtype.is_half:
         return 0.0
     divided = shape.p * shape.q if along is None else along

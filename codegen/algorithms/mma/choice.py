@@ -40,7 +40,7 @@ FILTER_SLOTS = 4.1          # of a copy of filters
 LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
 FEW_CHANNELS = 4            # which `taps` is there for
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
-# Cycles from a copy of planes to the next one, by what images have a multiple of: copies of 16 bytes, two of 8, or
+# Cycles from a copy of planes to the next one, by what divides an image's pixels: copies of 16 bytes, two of 8, or
 # pixels by way of registers (18 layers, an H200, 2026-11-26)
 PLANE_CYCLES = {8: 0.0, 4: 200.0, 1: 800.0}
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
@@ -124,7 +124,8 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
     tiles = blocks * options.groups_tile * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k
-    stores = nchw_stores.cycles(spec, shape) if spec.layout is Layout.NCHW and options.splits == 1 else 0.0
+    units = nchw_stores.STORE_UNITS if options.store_vector > 1 else nchw_stores.STORE_UNITS[-1:]
+    stores = nchw_stores.cycles(spec, shape, units) if spec.layout is Layout.NCHW and options.splits == 1 else 0.0
     return layer_cycles(spec.hardware, arithmetic, copied, shape.bytes_moved, passing + stores)
 
 
@@ -145,8 +146,9 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
 
 
 def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
-    """Cycles that a block waits for pieces of planes; those of the first copy of a step come beside the filters."""
-    each = next(cycles for unit, cycles in PLANE_CYCLES.items() if shape.h * shape.w % unit == 0)
+    """Cycles that a block waits for pieces of planes; half of a step's first copy comes beside the filters."""
+    each = next(cycles for unit, cycles in PLANE_CYCLES.items()
+                if shape.h * shape.w % unit == 0 and (options.vector > 1 or unit == 1))
     threads = LANES * options.warps_m * options.warps_n
     copies = options.tile_m * options.tile_k / cell_of(spec) / threads
     return each * (copies - 0.5) * reduction_steps(spec, options) / options.splits

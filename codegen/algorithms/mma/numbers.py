@@ -47,7 +47,7 @@ class MmaNumbers:
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
     store_bias: bool            # whether the product's entry adds it
     store_units: tuple[int, ...]    # pixels in NCHW that a lane may store at once, the most first
-    odd_matrices: bool          # whether a warp has pixels in fewer than four matrices at last
+    odd_matrices: bool          # whether a warp's matrices across are no multiple of four
     regrouped: bool             # whether four lanes exchange their filters, to store 16 bytes each
     staged: bool                # pairs of filters of 16 pixels of a warp through shared memory,
     staged_words: int           # of a pixel,

@@ -45,12 +45,13 @@ SHARED_BYTES = 128.0            # that it reads of shared memory in a cycle
 INSTRUCTION_BYTES = 32          # of a row of a factor, an instruction
 TILE_CYCLES = 59.0              # of a tile besides: the last step's end, the first sums' way to memory
 LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
-# Layers of 16 bits and less than a slice of channels, or than the least tile of filters, take 1.05 to 1.9 times what
-# the rest of the model says; 1.9 to 4 times where pixels do not begin at whole sectors of memory, as zeros are copied
-# behind them (100 layers, an H200, 2026-11-26).
+# Layers of fewer channels or filters than a slice has channels take 1.05 to 1.9 times what the rest of the model says,
+# and 1.9 to 4 times where pixels do not begin at whole sectors of memory, as zeros are copied behind them (100 layers
+# of 16 bits, an H200, 2026-11-26; tf32 was not asked).
 THIN, THIN_ONE_TAP, THIN_PIECES = 1.35, 1.75, 2.6
-LINE_BYTES = 128                # pieces of memory: windows of pixels that do not begin at multiples
-UNALIGNED = 1.25                # take as many times as long to copy (12 layers, an H200, 2026-11-26)
+LINE_BYTES = 128                # of memory, in one piece
+UNALIGNED = 1.25                # times as long to copy are windows of pixels longer than a line and no multiple of it
+                                # (12 layers, an H200, 2026-11-26)
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 PLACES_CYCLES = 700.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
@@ -287,13 +288,12 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
-    halo, boxes = options.form is Form.HALO, numbers.planes * BOX_CYCLES
-    pixel_bytes = numbers.filter_channels * spec.dtype.itemsize
-    if not numbers.all_tiled and pixel_bytes > LINE_BYTES and pixel_bytes % LINE_BYTES:
+    whole_pixel = numbers.filter_channels * spec.dtype.itemsize
+    if not numbers.all_tiled and whole_pixel > LINE_BYTES and whole_pixel % LINE_BYTES:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
-    copying = max(copied / COPIED_BYTES * max(0.4, active), boxes)
+    copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)
     found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
-    return max(found, LEAST_STEP) if halo else found
+    return max(found, LEAST_STEP) if options.form is Form.HALO else found
 
 
 def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> float:

@@ -46,8 +46,8 @@ class WgmmaNumbers:
     guard_filters: bool         # whether the last tile has fewer
     staged: bool                # outputs go through shared memory,
     stores: str                 # and the fragment that stores them,
-    store_units: tuple[int, ...]    # in NCHW of 16 bits so many pixels of a lane at once, the most first,
-    odd_matrices: bool          # of so many that the last four are not complete
+    store_units: tuple[int, ...]    # in NCHW so many pixels of a lane at once, the most first
+    odd_matrices: bool          # whether a group's matrices of eight pixels are no multiple of four
     shared_buffer: bool         # both groups fill one buffer
     odd_matrix: bool            # an odd number of eight pixels goes into a buffer
     loads_residual: bool        # it comes through shared memory
@@ -113,8 +113,8 @@ def group_columns(options: WgmmaOptions) -> int:
 
 
 def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
-    """What a group's pixels are a multiple of: instructions have eight; a buffer takes pairs of them, and four lanes
-    exchange theirs for stores in NCHW."""
+    """What a group's pixels are a multiple of: instructions have eight; a buffer takes pairs of them, and by im2col in
+    NCHW of 16 bits whole fours are stored at once."""
     if options.form is Form.HALO or spec.dtype is DType.FLOAT32:
         return COLUMN_UNIT
     return (4 if spec.layout is Layout.NCHW else 2) * COLUMN_UNIT

@@ -8,8 +8,9 @@ accelerator knows x by a descriptor that walks windows (im2col), or brings one b
 read (halo). The text is for sm_90a, the form of sm_90 that has these instructions.
 
 In NCHW a launch before it brings x to NHWC, its channels filled up to 16 bytes; y is stored in NCHW from registers,
-eight pixels of a filter by a lane, or by four in float32. 1x1 layers of 16 bits and stride 1 need no such launch: the
-pixels of a channel lie side by side, which the instruction takes of its second factor, too (planes).
+by lanes that exchange sums first, so that what a store writes lies side by side. 1x1 layers of 16 bits and stride 1
+need no such launch: the pixels of a channel lie side by side, which the instruction takes of its second factor, too
+(planes).
 
 float32 elements are rounded to TF32, pixels by the accelerator as they come and filters ahead (tf32), or scaled and
 split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared memory,
@@ -43,7 +44,7 @@ from .choice import (FILTERS, MOST_RING, SPLIT_PRODUCTS, candidates, choice, hal
                      planes_refusal)
 from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
                       group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
-                      plane_columns, resolved, slice_of, step_channels, stored_channels)
+                      plane_columns, resolved, slice_of, step_channels, store_units, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
@@ -229,9 +230,10 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
 
 def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
     """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
-    # in NCHW several pixels are read and stored at a time
-    several = ("x", "y", "residual") if spec.dtype.is_half else ("x", "y")
-    multiples = dict.fromkeys(several if spec.layout is Layout.NCHW else (d.of for d in descriptors), ALIGNMENT)
+    multiples = dict.fromkeys((d.of for d in descriptors), ALIGNMENT)
+    if spec.layout is Layout.NCHW:      # the pass reads several pixels of x at a time; stores and residuals have units
+        unit = store_units(spec, options)[0] if options.splits == 1 else 1
+        multiples |= {"x": ALIGNMENT, "y": spec.dtype.itemsize * unit, "residual": spec.dtype.itemsize * unit}
     if options.turned and not is_flat(spec, options):
         multiples["W"] = ROW_UNIT
     arguments = tuple(replace(a, multiple_of=multiples[a.name]) if a.name in multiples else a

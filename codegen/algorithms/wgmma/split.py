@@ -37,8 +37,8 @@ class SplitNumbers:
     to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
     shape: WgmmaShape
     stores: str                 # the fragment that stores outputs,
-    store_units: tuple[int, ...]    # in NCHW so many pixels of a lane at once,
-    odd_matrices: bool          # of so many that the last four are not complete,
+    store_units: tuple[int, ...]    # pixels of a lane at once in NCHW: one
+    odd_matrices: bool          # whether a group's matrices of eight pixels are no multiple of four,
     splitting: str              # and the one that splits pixels
     flat: bool                  # an image is taken as one row
     plain: bool                 # every pixel is one window: no walk

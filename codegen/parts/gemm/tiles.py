@@ -102,7 +102,8 @@ class GemmNumbers:
     window_warps: int       # warps side by side along windows; others copy further products of the same
     list_row: int           # from a tap's pixels to the next tap's, where they are listed: in other banks
     store_vector: int       # filters that a thread stores at once
-    regrouped: bool         # whether lanes exchange sums, so that a warp stores pixels of one filter (NCHW)
+    regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of
+                            # lanes_n pixels
     pixel_row: int          # floats of a product's pixels, and their padding
     stage: int
     async_copies: bool
@@ -350,7 +351,7 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=windows, window_warps=max(1, min(threads // LANES, n // WINDOW_PIXELS)), list_row=n + 1,
-        regrouped=not last and lanes_m == 4 and options.thread_n % 4 == 0,
+        regrouped=not last and (lanes_m, lanes_n) == (4, 8) and options.thread_n % 4 == 0,
         store_vector=vector if last and spec.filters % 4 == 0 else 1, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
         registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,

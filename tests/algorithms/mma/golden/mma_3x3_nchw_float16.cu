@@ -344,9 +344,9 @@ mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter
         for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int eight = warp_n + m * 16 + half * 8;                       // the first of eight filters
-                const index_t at = stored_at + eight * pixels_y;
-                const float bias_k = wc_half_to_float(__ldg(bias + eight + lane / 4));
+                const int first_k = warp_n + m * 16 + half * 8;                       // the first of eight filters
+                const index_t at = stored_at + first_k * pixels_y;
+                const float bias_k = wc_half_to_float(__ldg(bias + first_k + lane / 4));
                 unsigned words[4];
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {

@@ -305,7 +305,8 @@ __device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_
 // The pixel of 32 that a lane stores of every filter.
 __device__ __forceinline__ int stored_pixel(int lane) { return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2; }
 
-// Of pairs of filters and pixels each lane gets the pixel that it stores, of both filters; and back.
+// Two lanes of neighbouring filters exchange a pixel, so that each has the one that it stores, of both; its own
+// inverse.
 __device__ __forceinline__ void regroup_pixels(unsigned (&values)[8], int lane) {
     const bool odd = lane & 4;
 #pragma unroll
@@ -484,9 +485,9 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int eight = warp_n + m * 16 + half * 8;                       // the first of eight filters
-                const index_t at = stored_at + eight * pixels_y;
-                const float bias_k = __ldg(bias + eight + lane / 4);
+                const int first_k = warp_n + m * 16 + half * 8;                       // the first of eight filters
+                const index_t at = stored_at + first_k * pixels_y;
+                const float bias_k = __ldg(bias + first_k + lane / 4);
                 float values[8] = {};
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {

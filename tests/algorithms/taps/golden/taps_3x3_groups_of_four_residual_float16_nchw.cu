@@ -279,9 +279,9 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int half = 0; half < 2; ++half) {
                         if (2 * m + half >= BLOCKS) break;
                         // the first of eight filters of the group
-                        const int eight = (2 * m + half) * 8;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + eight) * P + p) * Q + q;
-                        const uint4 loaded = load_filters(residual + at, inside, K_GROUP - eight, (index_t)P * Q, lane);
+                        const int k = (2 * m + half) * 8;
+                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
+                        const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
                         const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                         unsigned words[4];
 #pragma unroll
@@ -291,7 +291,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 wc_floats_to_halves(finish((half ? sum.z : sum.x), wc_half_low_to_float(added[i])),
                                 finish((half ? sum.w : sum.y), wc_half_high_to_float(added[i])));
                         }
-                        store_filters(y + at, inside, K_GROUP - eight, words, (index_t)P * Q, lane);
+                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
                     }
                 }
             }

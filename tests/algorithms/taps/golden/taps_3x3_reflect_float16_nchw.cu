@@ -266,15 +266,15 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int half = 0; half < 2; ++half) {
                         if (2 * m + half >= BLOCKS) break;
                         // the first of eight filters of the group
-                        const int eight = (2 * m + half) * 8;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + eight) * P + p) * Q + q;
+                        const int k = (2 * m + half) * 8;
+                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
-                        store_filters(y + at, inside, K_GROUP - eight, words, (index_t)P * Q, lane);
+                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
                     }
                 }
             }

@@ -259,10 +259,10 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int half = 0; half < 2; ++half) {
                         if (2 * m + half >= BLOCKS) break;
                         // the first of eight filters of the group
-                        const int eight = (2 * m + half) * 8;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + eight) * P + p) * Q + q;
-                        const float bias_k = eight + lane / 4 < K_GROUP
-                            ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + eight + lane / 4)) : 0.0f;
+                        const int k = (2 * m + half) * 8;
+                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
+                        const float bias_k = k + lane / 4 < K_GROUP
+                            ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + k + lane / 4)) : 0.0f;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -271,7 +271,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), bias_k),
                                 finish((half ? sum.w : sum.y), bias_k));
                         }
-                        store_filters(y + at, inside, K_GROUP - eight, words, (index_t)P * Q, lane);
+                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
                     }
                 }
             }

@@ -294,7 +294,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             const int lane_stored = stored_pixel(unit, lane);
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                // the place in y of what this lane stores of four matrices' pixels, in the first filter
                 const index_t stored = first_pixel + n * 8 + lane_stored;
                 const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
@@ -302,10 +302,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         // the first of eight filters
-                        const int eight = first_filter + m * 64 + warp * 16 + half * 8;
-                        const index_t at = stored_at + eight * pixels_y;
+                        const int first_k = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + first_k * pixels_y;
                         const uint4 loaded =
-                            load_filters(residual + at, stored < image_end, K - eight, pixels_y, unit, lane);
+                            load_filters(residual + at, stored < image_end, K - first_k, pixels_y, unit, lane);
                         const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                         unsigned words[4];
 #pragma unroll
@@ -316,7 +316,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                                 wc_half_low_to_float(added[i])),
                                 finish(sums[m][sum + 1], biases[m][half], wc_half_high_to_float(added[i])));
                         }
-                        store_filters(y + at, stored < image_end, K - eight, words, pixels_y, unit, lane);
+                        store_filters(y + at, stored < image_end, K - first_k, words, pixels_y, unit, lane);
                     }
                 }
             }

@@ -310,7 +310,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             const int lane_stored = stored_pixel(unit, lane);
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                // the place in y of what this lane stores of four matrices' pixels, in the first filter
                 const index_t stored = first_pixel + n * 8 + lane_stored;
                 const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
@@ -318,8 +318,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         // the first of eight filters
-                        const int eight = m * 64 + warp * 16 + half * 8;
-                        const index_t at = stored_at + eight * pixels_y;
+                        const int first_k = m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + first_k * pixels_y;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {

@@ -391,18 +391,19 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             const int lane_stored = wc_settled(stored_pixel(unit, lane));
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                // the place in y of what this lane stores of four matrices' pixels, in the first filter
                 const int stored = n * 8 + lane_stored < SUMS * 2
                     ? output_of(group * GROUP_PIXELS + n * 8 + lane_stored, image, first_p, first_q, P, Q) : -1;
-                const index_t stored_at = stored + image * (K - 1) * pixels_y;
+                const index_t stored_at = stored + (index_t)image * (K - 1) * pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         // the first of eight filters
-                        const int eight = first_filter + m * 64 + warp * 16 + half * 8;
-                        const index_t at = stored_at + eight * pixels_y;
-                        const uint4 loaded = load_filters(residual + at, stored >= 0, K - eight, pixels_y, unit, lane);
+                        const int first_k = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + first_k * pixels_y;
+                        const uint4 loaded =
+                            load_filters(residual + at, stored >= 0, K - first_k, pixels_y, unit, lane);
                         const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                         unsigned words[4] = {};
 #pragma unroll
@@ -414,7 +415,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                                 wc_half_low_to_float(added[i])),
                                 finish(sums[m][sum + 1], biases[m][half], wc_half_high_to_float(added[i])));
                         }
-                        store_filters(y + at, stored >= 0, K - eight, words, pixels_y, unit, lane);
+                        store_filters(y + at, stored >= 0, K - first_k, words, pixels_y, unit, lane);
                     }
                 }
             }

@@ -112,7 +112,8 @@ __device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_
 // The pixel of 32 that a lane stores of every filter.
 __device__ __forceinline__ int stored_pixel(int lane) { return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2; }
 
-// Of pairs of filters and pixels each lane gets the pixel that it stores, of both filters; and back.
+// Two lanes of neighbouring filters exchange a pixel, so that each has the one that it stores, of both; its own
+// inverse.
 __device__ __forceinline__ void regroup_pixels(unsigned (&values)[8], int lane) {
     const bool odd = lane & 4;
 #pragma unroll
@@ -360,17 +361,17 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             const int lane_stored = wc_settled(stored_pixel(lane));
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
-                // where what this lane stores of the pixels of four matrices lies, in the first filter
+                // the place in y of what this lane stores of four matrices' pixels, in the first filter
                 const int stored = n * 8 + lane_stored < SUMS * 2
                     ? output_of(group * GROUP_PIXELS + n * 8 + lane_stored, image, first_p, first_q, P, Q) : -1;
-                const index_t stored_at = stored + image * (K - 1) * pixels_y;
+                const index_t stored_at = stored + (index_t)image * (K - 1) * pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         // the first of eight filters
-                        const int eight = first_filter + m * 64 + warp * 16 + half * 8;
-                        const index_t at = stored_at + eight * pixels_y;
+                        const int first_k = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + first_k * pixels_y;
                         float values[8] = {};
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -379,7 +380,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                             values[2 * i] = finish(sums[m][sum], biases[m][half]);
                             values[2 * i + 1] = finish(sums[m][sum + 1], biases[m][half]);
                         }
-                        store_filters(y + at, stored >= 0, K - eight, values, pixels_y, lane);
+                        store_filters(y + at, stored >= 0, K - first_k, values, pixels_y, lane);
                     }
                 }
             }
