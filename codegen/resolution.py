@@ -33,6 +33,7 @@ from .request import Request, Settings, settings_of
 from .shape import ConvShape
 from .spec import KernelSpec, Numerics, Operation
 
+CLEARLY = 1.2       # times as quick is what is no mistake of estimates
 
 class Tuning(Protocol):
     """A table of measured choices; pure data, loaded by the run time."""
@@ -146,8 +147,12 @@ class Resolution:
         """The plan as spec and plan values."""
         made = self.plan
         settings = self.request.settings if self._measured is None else self._measured_settings
+        numerics = self.request.numerics
+        if numerics is Numerics.TF32 and made.spec.numerics is not Numerics.FLOAT32:    # the algorithm has both
+            numerics = made.spec.numerics
         return Selection(spec=made.spec, settings=settings_of(made.settings()),
-                         request=replace(self.request, algorithm=made.spec.algorithm, settings=settings))
+                         request=replace(self.request, algorithm=made.spec.algorithm, settings=settings,
+                                         numerics=numerics))
 
     @functools.cached_property
     def _rows(self) -> list[Algorithm]:
@@ -284,6 +289,12 @@ def _candidate(row: Algorithm, request: Request) -> Candidate:
         _check_arithmetic(request)
         made = _plan(row, request)
         estimate = row.slots(made, request.layer)
+        if request.by_rule and made.spec.numerics is Numerics.TF32:
+            with contextlib.suppress(UnsupportedSpec):      # what is more exact will do, where it is quicker
+                exact = _plan(row, replace(request, numerics=Numerics.FLOAT32))
+                slots = row.slots(exact, request.layer)
+                if slots * CLEARLY < estimate:
+                    made, estimate = exact, slots
     except UnsupportedSpec as error:
         return Candidate(algorithm=row.name, summary=row.summary, plan=None, reason=error.reason)
     except ArgumentError as error:          # a plan value that it has, and does not offer

@@ -47,13 +47,14 @@ TILE_CYCLES = 59.0              # of a tile besides: the last step's end, the fi
 LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # Layers of fewer channels or filters than a slice has channels take 1.05 to 1.9 times what the rest of the model says,
 # and 1.9 to 4 times where pixels do not begin at whole sectors of memory, as zeros are copied behind them (100 layers
-# of 16 bits, an H200, 2026-11-26; tf32 was not asked).
-THIN, THIN_ONE_TAP, THIN_PIECES = 1.35, 1.75, 2.6
+# of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 six layers of 16 and 24 channels
+# took 1.15 to 1.8 times as long.
+THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
 LINE_BYTES = 128                # of memory, in one piece
-UNALIGNED = 1.25                # times as long to copy are windows of pixels longer than a line and no multiple of it
+UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26)
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
-PLACES_CYCLES = 700.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
+PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
@@ -61,6 +62,8 @@ SPLIT_RATE = 0.74               # of the tensor cores that is reached at best: s
 SPLIT_CYCLES = 800.0            # of a warp for 32 pixels of a box, by its instructions: looked at, scaled, written
 # times the rest of a step's model that 20 layers took (1.0 to 1.35, 1.27 to 1.6; an H200, 2026-11-22)
 SPLIT_STEP = {Form.HALO: 1.2, Form.IM2COL: 1.4}
+FLAT_SHARE = 1.3                # times these cycles 40 layers of 1x1 filters read as NCHW has them took (1.2 to 1.55;
+                                # an H200, 2026-11-26)
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
@@ -259,12 +262,18 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
         beside += nhwc_pass.cycles(spec, shape, is_sampled(spec, options))
     longer, lesser = max(arithmetic, memory), min(arithmetic, memory)
     product = longer + (1 - OVERLAPPED) * lesser
-    return beside + START_CYCLES + (1.0 if split else _thin(spec, options, tiles)) * (product - START_CYCLES)
+    if numbers.flat:
+        product *= FLAT_SHARE
+    return beside + START_CYCLES + _thin(spec, options, tiles) * (product - START_CYCLES)
 
 
 def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     """How many times as long few channels or filters take; filters of one tap only where tiles are many."""
     channels = stored_channels(spec)
+    if is_split(spec):
+        return THIN_SPLIT if spec.c < slice_of(spec) else 1.0
+    if not spec.dtype.is_half:
+        return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and tiles > spec.hardware.multiprocessors else 1.0
     if channels >= slice_of(spec):
         many = tiles > spec.hardware.multiprocessors or not is_one_tap(spec)
         return THIN if spec.k < slice_of(spec) and many else 1.0

@@ -33,6 +33,7 @@ MOST_SUMS = 160             # accumulators of a thread beyond which it would spi
 REGISTERS_UNROLLED = 40         # that factors loaded early take where there is one tile of products (NVRTC 13.0)
 REGISTERS_BESIDE = 32       # of a thread besides sums, factors and windows: addresses, the loop
 MOST_STAGES = 4
+FEW_PIXELS = 64             # of an image: 32 of one filter are of several images then, far apart
 FEW_TILES = 8               # of products: below, the way to the first of them weighs, and a third stage pays
 WINDOW_PRODUCTS, WINDOW_PIXELS = 8, 4   # neighbouring lanes that share a window, windows of a warp;
 WINDOW_PAD = 4              # floats that keep them in banks apart
@@ -102,6 +103,7 @@ class GemmNumbers:
     window_warps: int       # warps side by side along windows; others copy further products of the same
     list_row: int           # from a tap's pixels to the next tap's, where they are listed: in other banks
     store_vector: int       # filters that a thread stores at once
+    few_pixels: int         # of an image, below which lanes exchange nothing
     regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of
                             # lanes_n pixels
     pixel_row: int          # floats of a product's pixels, and their padding
@@ -351,7 +353,7 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=windows, window_warps=max(1, min(threads // LANES, n // WINDOW_PIXELS)), list_row=n + 1,
-        regrouped=not last and (lanes_m, lanes_n) == (4, 8) and options.thread_n % 4 == 0,
+        few_pixels=FEW_PIXELS, regrouped=not last and (lanes_m, lanes_n) == (4, 8) and options.thread_n % 4 == 0,
         store_vector=vector if last and spec.filters % 4 == 0 else 1, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
         registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,

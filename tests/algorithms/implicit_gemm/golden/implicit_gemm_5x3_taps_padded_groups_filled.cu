@@ -33,6 +33,7 @@ constexpr int THREAD_M = 8;                     // thread tile: filters
 constexpr int THREAD_N = 8;                     // thread tile: pixels
 constexpr int LANES_M = 4;                      // lanes of a warp along filters
 constexpr int LANES_N = 8;                      // lanes of a warp along pixels
+constexpr int FEW_PIXELS = 64;                  // of an image, below which a lane stores its own pixels
 constexpr int WARPS_M = 4;                      // warps along filters
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
@@ -247,7 +248,7 @@ implicit_gemm_5x3(const float* __restrict__ x, float* __restrict__ filter, const
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
     float* outputs = y;
-    if (pixels_y % LANES_N == 0) {
+    if (pixels_y % LANES_N == 0 || pixels_y < FEW_PIXELS) {
         const int m_first = m_thread;
         index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y,
             y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
@@ -265,7 +266,7 @@ implicit_gemm_5x3(const float* __restrict__ x, float* __restrict__ filter, const
             }
         }
     } else {
-        // images begin between sectors of memory: a warp stores 32 pixels of one filter at a time
+        // images begin between sectors of memory, and are not small: a warp stores 32 pixels of one filter at a time
         const int lane_m = lane / LANES_N, m_first = warp % WARPS_M * (LANES_M * THREAD_M);
     #pragma unroll
         for (int j = 0; j < THREAD_N; j += 4) {

@@ -268,18 +268,18 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 }
             }
 #pragma unroll
-            for (int n = 0; n < COLUMNS; n += 4) {
-                // what this lane stores of four runs of eight columns
-                const int stored = stored_pixel(lane), run = first_run + n + stored / 8;
-                const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
-                const bool inside = p < P && q < Q;
+            for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int half = 0; half < 2; ++half) {
+                    if (2 * m + half >= BLOCKS) break;
+                    // the first of eight filters of the group
+                    const int k = (2 * m + half) * 8;
 #pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        if (2 * m + half >= BLOCKS) break;
-                        // the first of eight filters of the group
-                        const int k = (2 * m + half) * 8;
+                    for (int n = 0; n < COLUMNS; n += 4) {
+                        // what this lane stores of four runs of eight columns
+                        const int stored = stored_pixel(lane), run = first_run + n + stored / 8;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
+                        const bool inside = p < P && q < Q;
                         const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
                         const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};

@@ -248,21 +248,21 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 }
             }
 #pragma unroll
-            for (int n = 0; n < COLUMNS; n += 4) {
-                // what this lane stores of four runs of eight columns
-                const int stored = stored_pixel(lane), run = n + stored / 8;
-                const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
-                const bool inside = p < P && q < Q;
+            for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int half = 0; half < 2; ++half) {
+                    if (2 * m + half >= BLOCKS) break;
+                    // the first of eight filters of the group
+                    const int k = (2 * m + half) * 8;
+                    const float bias_k = k + lane / 4 < K_GROUP
+                        ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + k + lane / 4)) : 0.0f;
 #pragma unroll
-                    for (int half = 0; half < 2; ++half) {
-                        if (2 * m + half >= BLOCKS) break;
-                        // the first of eight filters of the group
-                        const int k = (2 * m + half) * 8;
+                    for (int n = 0; n < COLUMNS; n += 4) {
+                        // what this lane stores of four runs of eight columns
+                        const int stored = stored_pixel(lane), run = n + stored / 8;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
+                        const bool inside = p < P && q < Q;
                         const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
-                        const float bias_k = k + lane / 4 < K_GROUP
-                            ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + k + lane / 4)) : 0.0f;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
