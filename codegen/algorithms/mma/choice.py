@@ -47,8 +47,8 @@ LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
 MANY_SHARE, FEW_PIXELS = 0.9, 32 * 14 * 14     # and of more outputs a filter (20 layers, an H100, 2026-11-26)
-NARROW_SHARE = 8.0          # over the channels, besides: in NHWC windows of 16 bytes of each pixel took 2.1 times these
-                            # cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
+NARROW_SHARE = 8.0          # over the channels, besides: in NHWC of 16 bits windows of 16 bytes of each pixel took
+                            # 2.1 times these cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -160,7 +160,7 @@ def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> flo
     if spec.numerics is Numerics.TF32X3:
         share = (SPLIT_SHARE if spec.layout is Layout.NHWC else MANY_SHARE if shape.n * shape.p * shape.q > FEW_PIXELS
                  else NCHW_SHARE)
-    elif spec.layout is Layout.NHWC and spec.r * spec.s > 1 and _are_narrow(spec):
+    elif spec.dtype.is_half and spec.layout is Layout.NHWC and spec.r * spec.s > 1 and _are_narrow(spec):
         share += NARROW_SHARE / spec.channels
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
 

@@ -33,7 +33,7 @@ HELD_REGISTERS = 168            # where it has no more than these
 ZEROS = 8                       # elements that lanes without a tap load
 MOST_REGISTERS = 232
 MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
-STORES = {Layout.NHWC: (8, 4, 2, 1), Layout.NCHW: (8, 2, 1)}
+STORES = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
     if spec.layout is Layout.NCHW and shape is None:
         return 1
     along = spec.filters if spec.layout is Layout.NHWC or shape is None else shape.q
-    return next(v for v in STORES[spec.layout] if along % v == 0)
+    return next(v for v in STORES if along % v == 0)
 
 
 def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:

@@ -94,9 +94,8 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
         return f"vector = {options.vector} ({', '.join(map(str, widths))}: of whole channels in NHWC)"
     if options.buffers not in (1, 2) or options.buffers == 2 and options.vector == 1:
         return f"buffers = {options.buffers} (1, or 2 where pixels are copied, vector = {SLOTS} or {WIDE})"
-    stores = STORES[spec.layout]
-    if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
-        return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K/groups)"
+    if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
+        return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K/groups)"
     if planned_registers(spec, options) > MOST_REGISTERS:
         return (f"about {planned_registers(spec, options)} registers a thread (at most {MOST_REGISTERS}): fewer strips "
                 "or filters")
@@ -112,8 +111,8 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, and the prepared filter."""
     asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
-    if spec.layout is Layout.NCHW:      # the residual is loaded as y is stored; rows of both begin where a store may
-        asked |= {"residual": asked["y"], "Q": options.store_vector}
+    if spec.layout is Layout.NCHW:              # every row of y then begins where a store may
+        asked["Q"] = options.store_vector
     arguments = tuple(replace(a, multiple_of=asked.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
 

@@ -47,8 +47,8 @@ TILE_CYCLES = 59.0              # of a tile besides: the last step's end, the fi
 LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # Layers of fewer channels or filters than a slice has channels take 1.05 to 1.9 times what the rest of the model says,
 # and 1.9 to 4 times where pixels do not begin at whole sectors of memory, as zeros are copied behind them (100 layers
-# of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 six layers of 16 and 24 channels
-# took 1.15 to 1.8 times as long.
+# of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 five layers of half a slice
+# took 1.3 to 1.8 times as long.
 THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
 LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
@@ -268,17 +268,18 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
 
 
 def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
-    """How many times as long few channels or filters take; filters of one tap only where tiles are many."""
-    channels = stored_channels(spec)
+    """How many times as long few channels or filters take; mostly only where tiles are many."""
+    channels, many = stored_channels(spec), tiles > spec.hardware.multiprocessors
     if is_split(spec):
-        return THIN_SPLIT if spec.c < slice_of(spec) else 1.0
+        return THIN_SPLIT if 2 * spec.c <= slice_of(spec) else 1.0
     if not spec.dtype.is_half:
-        return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and tiles > spec.hardware.multiprocessors else 1.0
+        return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0
     if channels >= slice_of(spec):
-        many = tiles > spec.hardware.multiprocessors or not is_one_tap(spec)
-        return THIN if spec.k < slice_of(spec) and many else 1.0
+        return THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
+    if not many:
+        return 1.0
     return THIN_ONE_TAP if is_one_tap(spec) else THIN
 
 
@@ -298,7 +299,7 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
     whole_pixel = numbers.filter_channels * spec.dtype.itemsize
-    if not numbers.all_tiled and whole_pixel > LINE_BYTES and whole_pixel % LINE_BYTES:
+    if spec.dtype.is_half and not numbers.all_tiled and whole_pixel > LINE_BYTES and whole_pixel % LINE_BYTES:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)
     found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES

@@ -27,6 +27,7 @@ def plans() -> dict[str, KernelPlan]:
         "taps_3x3_groups_of_sixteen_stride_2_bfloat16_nhwc": _taps(
             512, 512, 3, 14, BIAS, padding=1, groups=32, stride=2, layout="NHWC", dtype="bfloat16"),
         "taps_3x3_groups_of_four_residual_float16_nchw": _taps(32, 32, 3, 14, RESIDUAL, padding=1, groups=8),
+        "taps_3x3_odd_columns_residual_float16_nchw": _taps(3, 20, 3, 111, BIAS, RESIDUAL, RELU, padding=1),
         "taps_5x5_border_of_one_value_float16_nhwc": _taps(4, 33, 5, 28, padding=2, padding_mode="constant",
                                                            padding_value=0.5, layout="NHWC"),
         "taps_3x3_reflect_float16_nchw": _taps(2, 8, 3, 30, padding=1, padding_mode="reflect"),

@@ -52,8 +52,7 @@ using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
 
 // float16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
-__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: residual.
@@ -128,49 +127,26 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     }
 }
 
-// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
-__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
-        int lane) {
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
-    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
     const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
     const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first of the pixels that a lane stores, of 32.
-__device__ __forceinline__ int stored_pixel(int lane) {
-    return lane / 8 * 8 + lane % 4 * 2;
-}
-
-// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
-// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
-__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
-        index_t pixels_y, int lane) {
-    // after it each lane has pixels of every second filter
-    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
-    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+// The first `count` of eight elements to where they lie side by side.
+__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
+    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int filter = 2 * i + lane / 4 % 2;
-        if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+        if (2 * i < count) *(unsigned*)(to + 2 * i) = words[i];
     }
-}
-
-// The words that store_filters would store there, of `from`; zeros where nothing exists.
-__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y,
-        int lane) {
-    unsigned pairs[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const int filter = 2 * i + lane / 4 % 2;
-        pairs[i] = exists && filter < filters ? *(const unsigned*)(from + filter * pixels_y) : 0u;
-    }
-    return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
 // tensor cores
@@ -271,27 +247,32 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if (2 * m + half >= BLOCKS) break;
-                    // the first of eight filters of the group
-                    const int k = (2 * m + half) * 8;
+                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
+                    if ((2 * m + half) >= BLOCKS) break;
+                    const bool filter_exists = k < K_GROUP;
+                    const int all_k = warp_group * K_GROUP + k;
 #pragma unroll
                     for (int n = 0; n < COLUMNS; n += 4) {
-                        // what this lane stores of four runs of eight columns
-                        const int stored = stored_pixel(lane), run = first_run + n + stored / 8;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
-                        const bool inside = p < P && q < Q;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
-                        const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
-                        const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
+                            const int of = first_run + n + i, added_p = tile.p + of / RUNS_ACROSS;
+                            const int added_q = tile.q + of % RUNS_ACROSS * 8 + lane % 4 * 2;
+                            const bool exists = filter_exists && added_p < P;
+                            const element* const added = residual + ((tile.image * K + all_k) * P + added_p) * Q
+                                + added_q;
+                            const float added_0 = exists && added_q < Q ? wc_half_to_float(added[0]) : 0.0f;
+                            const float added_1 = exists && added_q + 1 < Q ? wc_half_to_float(added[1]) : 0.0f;
                             words[i] =
-                                wc_floats_to_halves(finish((half ? sum.z : sum.x), wc_half_low_to_float(added[i])),
-                                finish((half ? sum.w : sum.y), wc_half_high_to_float(added[i])));
+                                wc_floats_to_halves(finish((half ? sum.z : sum.x), added_0),
+                                finish((half ? sum.w : sum.y), added_1));
                         }
-                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        const int run = first_run + n + lane % 4;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
+                            Q - q);
                     }
                 }
             }

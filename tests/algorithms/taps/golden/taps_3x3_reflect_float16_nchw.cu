@@ -127,36 +127,25 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     }
 }
 
-// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
-__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
-        int lane) {
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
     const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
-    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
     const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
     const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first of the pixels that a lane stores, of 32.
-__device__ __forceinline__ int stored_pixel(int lane) {
-    return lane / 8 * 8 + lane % 4 * 2;
-}
-
-// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
-// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
-__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
-        index_t pixels_y, int lane) {
-    // after it each lane has pixels of every second filter
-    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
-    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+// The first `count` of eight elements to where they lie side by side.
+__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
+    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int filter = 2 * i + lane / 4 % 2;
-        if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+        if (2 * i < count) *(unsigned*)(to + 2 * i) = words[i];
     }
 }
 
@@ -258,23 +247,23 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if (2 * m + half >= BLOCKS) break;
-                    // the first of eight filters of the group
-                    const int k = (2 * m + half) * 8;
+                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
+                    if ((2 * m + half) >= BLOCKS) break;
+                    const bool filter_exists = k < K_GROUP;
+                    const int all_k = warp_group * K_GROUP + k;
 #pragma unroll
                     for (int n = 0; n < COLUMNS; n += 4) {
-                        // what this lane stores of four runs of eight columns
-                        const int stored = stored_pixel(lane), run = n + stored / 8;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
-                        const bool inside = p < P && q < Q;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
-                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        const int run = n + lane % 4;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
+                            Q - q);
                     }
                 }
             }

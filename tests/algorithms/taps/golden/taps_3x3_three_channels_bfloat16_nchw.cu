@@ -140,17 +140,9 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first of the pixels that a lane stores, of 32.
-__device__ __forceinline__ int stored_pixel(int lane) {
-    return lane % 4 * 8;
-}
-
-// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
-// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
-__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
-        index_t pixels_y, int lane) {
-    const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-    if (exists && lane / 4 < filters) *(uint4*)(to + lane / 4 * pixels_y) = eight;
+// The first `count` of eight elements to where they lie side by side.
+__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
+    if (count > 0) *(uint4*)to = eight;
 }
 
 // tensor cores
@@ -251,18 +243,13 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if (2 * m + half >= BLOCKS) break;
-                    // the first of eight filters of the group
-                    const int k = (2 * m + half) * 8;
-                    const float bias_k = k + lane / 4 < K_GROUP
-                        ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + k + lane / 4)) : 0.0f;
+                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
+                    if ((2 * m + half) >= BLOCKS) break;
+                    const bool filter_exists = k < K_GROUP;
+                    const int all_k = warp_group * K_GROUP + k;
+                    const float bias_k = filter_exists ? wc_bfloat16_to_float(__ldg(bias + all_k)) : 0.0f;
 #pragma unroll
                     for (int n = 0; n < COLUMNS; n += 4) {
-                        // what this lane stores of four runs of eight columns
-                        const int stored = stored_pixel(lane), run = n + stored / 8;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
-                        const bool inside = p < P && q < Q;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -271,7 +258,11 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), bias_k),
                                 finish((half ? sum.w : sum.y), bias_k));
                         }
-                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                        const int run = n + lane % 4;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
+                            Q - q);
                     }
                 }
             }
