@@ -165,10 +165,11 @@ def check_images(torch, shape: ConvShape, algorithm: str, values: Mapping = {}, 
         out = torch.full(stored(shape.output_shape), 255, device="cuda", dtype=torch.uint8)
     else:
         out = torch.full(stored(shape.output_shape), float("nan"), device="cuda", dtype=x.dtype)
+    planned = plan_layer(shape, algorithm=algorithm, arch=support.arch(), settings=values, precision=precision)
+    if planned.program.library_calls:
+        support.needs_cublas()
     kernel = warpconv.specialize(shape, device="cuda", algorithm=algorithm, settings=values, precision=precision)
     assert kernel.spec.index_bits == 64
-    if kernel.program.library_calls:
-        support.needs_cublas()
     kernel(x, w, out=out)
     torch.cuda.synchronize()
     for part in out.flatten().split(2**28):
