@@ -35,6 +35,7 @@ from .spec import KernelSpec, Numerics, Operation
 
 CLEARLY = 1.2       # times as quick is what is no mistake of estimates
 
+
 class Tuning(Protocol):
     """A table of measured choices; pure data, loaded by the run time."""
 

@@ -22,7 +22,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .numbers import (channel_vector, is_passed, planned_registers, reads_planes, resident_of, resolved,
-                      staged_bytes, stored_channels)
+                      staged_bytes, store_units, stored_channels)
 from .options import MmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -124,8 +124,9 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
     tiles = blocks * options.groups_tile * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k
-    units = nchw_stores.STORE_UNITS if options.store_vector > 1 else nchw_stores.STORE_UNITS[-1:]
-    stores = nchw_stores.cycles(spec, shape, units) if spec.layout is Layout.NCHW and options.splits == 1 else 0.0
+    stores = 0.0
+    if spec.layout is Layout.NCHW and options.splits == 1:
+        stores = nchw_stores.cycles(spec, shape, store_units(options))
     return layer_cycles(spec.hardware, arithmetic, copied, shape.bytes_moved, passing + stores)
 
 

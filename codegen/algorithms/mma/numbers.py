@@ -135,6 +135,11 @@ def store_widths(spec: KernelSpec, options: MmaOptions) -> tuple[int, ...]:
     return tuple(v for v in (8, 2, 1) if spec.filters % v == 0 and (v < 8 or fitting))
 
 
+def store_units(options: MmaOptions) -> tuple[int, ...]:
+    """Pixels of a filter in NCHW that a lane may store at once, the most first."""
+    return STORE_UNITS if options.store_vector == STORED_TOGETHER else STORE_UNITS[-1:]
+
+
 def are_staged(spec: KernelSpec, options: MmaOptions) -> bool:
     """Whether pairs of filters go through shared memory on their way to y, so that lanes side by side store what lies
     side by side: a lane's own two are four bytes of a pixel, and eight pixels a store."""
@@ -213,7 +218,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         plane_mask=min(plane_cells, 8) - 1,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
-        store_units=STORE_UNITS if options.store_vector == STORED_TOGETHER else STORE_UNITS[2:],
+        store_units=store_units(options),
         odd_matrices=columns % 4 != 0, regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,
         staged=are_staged(spec, options), staged_words=warp_n // 2, staged_pitch=warp_n // 2 + STAGED_APART,
         warp_m=warp_m, warp_n=warp_n, fragments_m=rows, fragments_n=columns,
