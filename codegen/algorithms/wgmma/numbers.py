@@ -80,8 +80,7 @@ class WgmmaNumbers:
     box_columns: int = 1        # halo: pixels of the box,
     box_rows: int = 1
     box_bytes: int = 1
-    copying: str = Form.IM2COL.value    # the fragment that copies,
-    loop: str = Form.IM2COL.value       # and the one that waits for stages and multiplies
+    loop: str = Form.IM2COL.value       # the fragment that waits for stages and multiplies
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
     planes_each: int = 1        # of them a group's
     planes_bytes: int = 0       # of one,
@@ -269,8 +268,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         buffers_each=buffers_each, takes_turns=buffers_each > 1 or residual, all_buffers=all_buffers,
         first_loads=min(buffers_each, matrices * parts), buffers_at=buffers_at, barriers_at=barriers_at,
         arrived_at=arrived_at, shared_bytes=arrived_at + BARRIER_BYTES * all_buffers, box_rows=box_rows,
-        box_columns=box_columns, copying=options.form.value,
-        loop=(Form.HALO if halo else Form.IM2COL).value,
+        box_columns=box_columns, loop=(Form.HALO if halo else Form.IM2COL).value,
         planes=all_planes if planes else 0, planes_each=planes_each, planes_bytes=planes_bytes,
         group_bytes=0 if shared_out else planes_each * planes_bytes,
         plane_channels=step_channels(spec),
