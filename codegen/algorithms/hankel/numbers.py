@@ -53,10 +53,10 @@ class HankelNumbers:
     lead: int               # steps before the first whose rows of gradients are in its window
     ring: int               # rows of gradients in shared memory
     window_columns: int     # input columns of an image in a block
-    pitch: int              # cells from a row of pixels to the next
-    gradient_pitch: int
-    octet_stride: int       # cells from an octet's pixels to the next one's
-    gradient_stride: int
+    image_pitch: int        # pixels in shared memory from an image to the next,
+    pitch: int              # from a row to the next: whole eights, by which the octets' places repeat
+    gradient_pitch: int     # and of gradients: odd, so that rows next to each other lie in different banks
+    permuted: bool          # the octets of a pixel have places that depend on the pixel
     pixels: int             # cells of pixels, of all octets
     cells: int              # of pixels and gradients
     halves: int             # of a row of the block, 8 columns each
@@ -91,11 +91,11 @@ def make_numbers(spec: KernelSpec, options: HankelOptions) -> HankelNumbers:
     halves, image_halves = options.across * options.columns // HALF, options.columns // HALF
     units = -(-halves // (2 * options.folds))
     padded = halves < units * 2 * options.folds
-    pitch = (options.across - 1) * window + read
+    image_pitch = window + -window % HALF if options.across > 1 else window
+    pitch = (options.across - 1) * image_pitch + read
+    pitch += -pitch % HALF
     gradient_pitch = (options.across * options.columns + (HALF if padded else 0)) | 1
-    octet_stride = _apart(options.buffers * options.rows * pitch, options.octets)
-    gradient_stride = _apart(ring * gradient_pitch, options.octets)
-    pixels, gradients = options.octets * octet_stride, options.octets * gradient_stride
+    pixels, gradients = options.octets * options.buffers * options.rows * pitch, options.octets * ring * gradient_pitch
     copies = options.octets * options.across * window
     gradient_copies = options.octets * options.across * options.columns
     shared = max(CELL * (pixels + gradients), 4 * OCTET * options.octets * options.tap_rows * options.tap_columns)
@@ -104,9 +104,9 @@ def make_numbers(spec: KernelSpec, options: HankelOptions) -> HankelNumbers:
     return HankelNumbers(
         threads=threads, slots=slots, total_octets=total, channel_groups=groups, cut=total % options.octets != 0,
         tap_tiles=(-(-spec.r // options.tap_rows), -(-spec.s // options.tap_columns)), fresh=fresh,
-        pending=options.buffers - 2, lead=-(-(slots - fresh) // fresh), ring=ring, window_columns=window, pitch=pitch,
-        gradient_pitch=gradient_pitch, octet_stride=octet_stride, gradient_stride=gradient_stride, pixels=pixels,
-        cells=pixels + gradients, halves=halves, image_halves=image_halves, padded=padded, units=units,
+        pending=options.buffers - 2, lead=-(-(slots - fresh) // fresh), ring=ring, window_columns=window,
+        image_pitch=image_pitch, pitch=pitch, gradient_pitch=gradient_pitch, permuted=options.octets in (2, 4, 8),
+        pixels=pixels, cells=pixels + gradients, halves=halves, image_halves=image_halves, padded=padded, units=units,
         rounds=-(-units // options.warps), copies=copies, gradient_copies=gradient_copies,
         copy_rounds=-(-copies // threads), gradient_rounds=-(-gradient_copies // threads),
         shared_bytes=shared, guarded=not spec.padding_mode.reads_image, min_blocks=resident)
@@ -117,7 +117,3 @@ def registers_of(options: HankelOptions) -> int:
     are loaded and side by side, and places."""
     return 16 * options.rows + 16 + 2 * 16 + 24
 
-
-def _apart(cells: int, octets: int) -> int:
-    """At least ``cells``, so that the same pixel's octets lie in different banks."""
-    return cells + (SLOTS // octets - cells) % SLOTS if octets > 1 else cells

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
@@ -29,12 +29,11 @@ from warpconv.codegen.spec import KernelSpec, Operation
 from .numbers import HALF, OCTET, SLOTS, HankelNumbers, HankelOptions, make_numbers, most_rows, registers_of
 
 MOST_STRIDE, MOST_DILATION = 4, 8
-# Of a block by default: 32 bytes of a pixel, two warps and four steps, so that a multiprocessor has many small blocks.
-# With 64 bytes and three steps 16 layers took 1.06 to 1.37 times as long (docs/results/gradients/plans.md).
-WIDEST = 2              # octets
-MOST_WARPS = 4
-MOST_BUFFERS = 4
+# Times the channels, with those that the last block of a pixel has none for. Of an odd number of octets pixels begin in
+# the middle of 32 bytes, and narrow blocks read some of these twice.
+MOST_IDLE, MOST_IDLE_ODD = 1.2, 1.5
 MOST_COLUMNS = 64       # of an image, or of images side by side
+NARROW = 32             # columns of an image beside which no other lies; fewer warps and octets share so few
 MOST_ROUNDS = 8         # matrices of a row that a warp makes, in the text
 USUAL_ROWS = 2          # of a step: each more row saves reads of dy, for 16 registers
 LEAST_STEPS = 4         # of a share
@@ -73,14 +72,25 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> HankelOptions:
         most = min(most, (shape.p - 1) * stride + (tap_rows - 1) * spec.dilation[0] + 1)
     rows = max(stride, min(USUAL_ROWS, most) // stride * stride)
     options = HankelOptions(rows=rows, folds=folds, tap_rows=tap_rows, tap_columns=tap_columns)
-    total = spec.c // OCTET
-    for octets, buffers, parts in itertools.product(range(min(WIDEST, total), 0, -1), range(MOST_BUFFERS, 1, -1),
-                                                    (1, 2, 4, 8)):
-        tried = replace(options, octets=octets, buffers=buffers,
-                        **_columns(shape, parts, -(-MOST_WARPS // octets), folds))
+    most, warps, steps = _block(spec, shape, folds)
+    for octets, buffers, parts in itertools.product(range(most, 0, -1), range(steps, 1, -1), (1, 2, 4, 8)):
+        tried = replace(options, octets=octets, buffers=buffers, **_columns(shape, parts, warps, folds))
         if _refusal(spec, tried) is None:
             break
     return replace(tried, chunks=_chunks(spec, shape, tried))
+
+
+def _block(spec: KernelSpec, shape: ConvShape | None, folds: int) -> tuple[int, int, int]:
+    """Octets of a block, warps of each and steps in shared memory: the quickest of 41 layers' plans, or nearly so
+    (docs/results/gradients/plans.md). 64 bytes of a pixel come to shared memory in half as many requests as 32."""
+    columns = MOST_COLUMNS if shape is None else shape.q
+    most, warps, buffers = 4, 2 if folds == 2 and columns > NARROW else 1, 3
+    if columns <= (HALF if folds == 2 else NARROW):
+        most, warps, buffers = 2, 2, 4
+    total = spec.c // OCTET
+    sizes, idle = ((4, 3, 2, 1), MOST_IDLE_ODD) if total % 2 else ((4, 2), MOST_IDLE)
+    octets = next(n for n in sizes if n <= min(most, total) and -(-total // n) * n <= idle * total)
+    return octets, warps, buffers
 
 
 def most_tap_rows(spec: KernelSpec, folds: int) -> int:
@@ -98,7 +108,8 @@ def _columns(shape: ConvShape | None, parts: int, warps: int, folds: int) -> dic
         columns = -(-shape.q // strips)
         columns += -columns % HALF
         fitting = MOST_COLUMNS // columns // parts
-        across = max(1, min(fitting, assumed_batch(shape))) if strips == parts and columns >= shape.q else 1
+        beside = strips == parts and columns >= shape.q and columns < NARROW
+        across = max(1, min(fitting, assumed_batch(shape))) if beside else 1
     units = -(-columns * across // unit)
     rounds = -(-units // warps)
     return {"columns": columns, "across": across, "warps": -(-units // rounds)}

@@ -62,8 +62,10 @@ class ToeplitzNhwcNumbers:
     shared_elements: int         # of pixels, outputs and filters
     rows: int                    # of a turn
     patch_columns: int           # input columns of an image
-    pitch: int                   # of all images across: from one row to the next
-    chunk_stride: int            # from one chunk of channels to the next
+    copied_columns: int          # of all images across
+    pitch: int                   # pixels from one row to the next
+    tile_reads: tuple[tuple[int, int], ...]     # of an input tile: which of a lane's pointers, and chunks beyond
+    permuted: bool               # a pixel's chunks have places that depend on the pixel
     buffer: int                  # from one turn to the next
     patch: int                   # of all turns
     copies: int                  # of a turn
@@ -127,17 +129,17 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
     block_rows, block_columns = block_counts(spec)
     rows = TILE_ROWS * options.turn
     patch_columns = options.columns + (block_columns - 1) * TILE_COLUMNS
-    patch_row = options.across * patch_columns
-    chunk_stride = spread(options.chunks, rows * patch_row)
-    buffer = options.chunks * chunk_stride
-    copies = rows * patch_row * options.chunks
+    copied = options.across * patch_columns
+    pitch = copied + -copied % BANKS_OF_CHUNKS      # by so many pixels the places of their chunks repeat
+    buffer = rows * pitch * options.chunks
+    copies = rows * copied * options.chunks
     out_row = options.across * options.columns
     out_pitch = options.warps * PLACES * TILE_COLUMNS
     out_stride = spread(options.chunks, rows * out_pitch)
     stores = rows * out_row * options.chunks
     rows_of_filter = TILE_ROWS * block_rows + 1
-    pitch = filter_pitch(TILE_COLUMNS * block_columns + 3)
-    unit_words = rows_of_filter * pitch
+    words = filter_pitch(TILE_COLUMNS * block_columns + 3)
+    unit_words = rows_of_filter * words
     sparse = options.matrix is Matrix.SPARSE
     units = options.chunks * (CHUNK if sparse else CHUNK_PAIRS)
     joined = 2 if sparse else 1
@@ -147,9 +149,11 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
     shared = max(pixels, filters) if options.weights is Weights.REGISTERS else pixels + filters
     return ToeplitzNhwcNumbers(
         threads=threads, parts=parts, block_rows=block_rows, block_columns=block_columns, filter_rows=rows_of_filter,
-        filter_pitch=pitch, unit_words=unit_words, filter_words=unit_words * units, rows=rows,
-        patch_columns=patch_columns, pitch=patch_row, chunk_stride=chunk_stride, buffer=buffer,
-        patch=options.buffers * buffer, copies=copies, copy_rounds=-(-copies // threads),
+        filter_pitch=words, unit_words=unit_words, filter_words=unit_words * units, rows=rows,
+        patch_columns=patch_columns, copied_columns=copied, pitch=pitch,
+        tile_reads=tuple((c % 2, c // 2 * 2 * TILE_COLUMNS * options.chunks) for c in range(block_columns)),
+        permuted=options.chunks in (2, 4, 8),
+        buffer=buffer, patch=options.buffers * buffer, copies=copies, copy_rounds=-(-copies // threads),
         copies_cut=copies % threads > 0,
         out_row=out_row, out_pitch=out_pitch, out_stride=out_stride, out_buffer=out_buffer, shared_elements=shared,
         stores=stores, store_rounds=-(-stores // threads), stores_cut=stores % threads > 0,

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -40,9 +40,11 @@ ACROSS_REGISTERS = 4          # of images side by side
 MOST_WARPS = 8                # of a block by default
 WIDEST = 4                    # chunks of a block by default: 64 bytes of a pixel
 HIGHEST = 64                  # rows of a block by default
-FEW_TAPS, WAITING = 64, 6     # up to so many taps `channels` is quicker: 67 against 93 us at 32x128x112^2, 5x5; from
-                              # 9x9 on this is (46 against 58, 13x13: 55 against 139; H200, 2026-11-21). The model
-                              # counts instructions and does not see what waits for shared memory.
+TURNS = (2, 3), (1, 4), (1, 3), (1, 2)      # rows of tiles of a turn, and turns in shared memory: the first that fits
+# Times the instructions, of filters of fewer taps than these: waiting for shared memory, which the model does not see.
+# 5x5 at 32x128x112^2 takes 74 us, by `channels` 66; 7x7 there 102 and 112, at 128x96x56^2 74 and 87, at 64x384x14^2
+# 19 and 15; 9x9 at 32x128x56^2 36 and 57 (H200, 2026-11-26).
+WAITING = {49: 6.0, 64: 1.6}
 MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
 ASSUMED_BATCH = 64            # so that the batch never changes the plan
 BLOCKS_WANTED = 8             # of a multiprocessor, that keep it busy to the end
@@ -74,8 +76,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ToeplitzNhwcOp
         if registers_of(spec, pairs, weights) + REGISTER_MARGIN + 3 * PLACE_REGISTERS <= limit:
             break
     options = ToeplitzNhwcOptions(pairs=pairs, weights=weights)
-    for wide, matrix, buffers in itertools.product(widths, Matrix, (4, 3, 2)):
-        tried = replace(options, chunks=wide, matrix=matrix, buffers=buffers)
+    for wide, matrix, (turn, buffers) in itertools.product(widths, Matrix, TURNS):
+        tried = replace(options, chunks=wide, matrix=matrix, turn=turn, buffers=buffers)
         tried = replace(tried, **_columns(max(1, MOST_WARPS // (wide * CHUNK_PAIRS // pairs)), shape))
         if _refusal(spec, tried, make_numbers(spec, tried)) is None:
             return tried if shape is None else replace(tried, **_jobs(spec, tried, shape))
@@ -237,7 +239,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     strips = -(-shape.p // options.sub_block_rows)
     steps = -(-shape.p // TILE_ROWS) + strips * (numbers.block_rows - 1)
     setup = strips * (10 * numbers.filter_words / numbers.threads + 2 * numbers.instructions * options.pairs + 100)
-    waiting = WAITING if spec.r * spec.s < FEW_TAPS else 1
+    waiting = next((times for taps, times in WAITING.items() if spec.r * spec.s < taps), 1.0)
     return across * warps * (steps * warp + setup / options.images) * waiting
 
 

@@ -1,19 +1,19 @@
 // warpconv 0.1.0: hankel, bfloat16. Generated from templates/hankel/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,H,64,16 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --dtype bfloat16 \
+//   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --dtype bfloat16 \
 //     --layout NHWC --operation filter_gradient --arch sm_90 --algorithm hankel \
-//     --set chunks=14 --set octets=2 --set columns=32 --set across=2 --set warps=2 --set rows=2 --set buffers=4 \
+//     --set chunks=29 --set octets=2 --set columns=32 --set across=1 --set warps=1 --set rows=2 --set buffers=3 \
 //     --set folds=2 --set tap_rows=3 --set tap_columns=3
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, bfloat16 NHWC; its filter
 //        gradient
-//        N, H, W (and so P, Q) are arguments (Q at most 32); all else is a constant of the text
-// plan   3 x 3 taps of 16 channels in a block; 2 images x 32 columns, 2 rows at a time, 4 buffers, in 14 chunks; then
-//        the chunks' sums are added
-// cost   2 rows x 32 columns x 8 channels, 8 matrix instructions: 21 warp loads, 0 shuffles, 0 FMA a lane, about 104
+//        N, H, W (and so P, Q) are arguments (Q at most 928); all else is a constant of the text
+// plan   3 x 3 taps of 16 channels in a block; 32 columns, 2 rows at a time, 3 buffers, in 29 chunks; then the chunks'
+//        sums are added
+// cost   2 rows x 32 columns x 8 channels, 8 matrix instructions: 11 warp loads, 0 shuffles, 0 FMA a lane, about 104
 //        registers (direct: 144 loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
-// note   50432 bytes of shared memory a block
+// note   20160 bytes of shared memory a block
 //
 // A matrix instruction multiplies SLOTS rows of dy, of both channels of a pair, by as many shifted copies of a row of
 // x: over 16 columns, for all taps of the filters that these rows meet. A lane's word of x is a pair as it lies in
@@ -26,30 +26,26 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int CHUNKS = 14;                      // shares of the sum, each made by a block of its own
+constexpr int CHUNKS = 29;                      // shares of the sum, each made by a block of its own
 constexpr int TAP_ROWS = 3;                     // rows of the filter that a block sums
 constexpr int TAP_COLUMNS = 3;                  // columns of the filter that a block sums
 constexpr int OCTETS = 2;                       // of a block
-constexpr int WARPS = 2;                        // warps of an octet
-constexpr int THREADS = 128;                    // threads of a block
+constexpr int WARPS = 1;                        // warps of an octet
+constexpr int THREADS = 64;                     // threads of a block
 constexpr int COLUMNS = 32;                     // output columns of an image in a block
-constexpr int ACROSS = 2;                       // images side by side
 constexpr int WINDOW_COLUMNS = 65;              // input columns of each
-constexpr int IMAGE_HALVES = 4;                 // of an image's
 constexpr int FOLDS = 2;                        // stretches of 16 columns in a matrix
 constexpr int SLOTS = 4;                        // rows of dy, and columns of taps, of each
-constexpr int UNITS = 2;                        // matrices for a row
+constexpr int UNITS = 1;                        // matrices for a row
 constexpr int ROWS = 2;                         // input rows of a step
 constexpr int FRESH = 1;                        // rows of dy that a step is the first to have
 constexpr int LEAD = 3;                         // steps before it, whose rows of dy it has, too
-constexpr int BUFFERS = 4;                      // steps in shared memory
-constexpr int RING = 8;                         // rows of dy there
-constexpr int PITCH = 131;                      // pixels to the next row of x
-constexpr int DY_PITCH = 65;                    // pixels to the next row of dy
-constexpr int OCTET_STRIDE = 1052;              // pixels of x to the next octet
-constexpr int DY_OCTET_STRIDE = 524;            // pixels of dy to the next octet
-constexpr int COPIES = 260;                     // copies of 16 bytes, of a row: of x
-constexpr int DY_COPIES = 128;                  // and of dy
+constexpr int BUFFERS = 3;                      // steps in shared memory
+constexpr int RING = 6;                         // rows of dy there
+constexpr int PITCH = 72;                       // pixels to the next row of x
+constexpr int DY_PITCH = 33;                    // pixels to the next row of dy
+constexpr int COPIES = 130;                     // copies of 16 bytes, of a row: of x
+constexpr int DY_COPIES = 64;                   // and of dy
 constexpr int SUMS = TAP_ROWS * TAP_COLUMNS * OCTETS * 8; // of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
@@ -59,14 +55,19 @@ __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { un
 // copies from global to shared memory, past the registers, and tensor cores
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_bfloat16s_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
-extern "C" __global__ void __launch_bounds__(128, 3)
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
+}
+
+extern "C" __global__ void __launch_bounds__(64, 9)
 hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ dy, float* __restrict__ parts,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(16) unsigned char shared[];
-    uint4 *const pixels = (uint4*)shared, *const gradients = pixels + 2104;    // 8 channels each: [octet][row][column]
+    uint4 *const pixels = (uint4*)shared, *const gradients = pixels + 864;    // 8 channels each: [row][column][octet]
     const int lane = threadIdx.x % 32, octet = threadIdx.x / 32 % OCTETS, side = threadIdx.x / (32 * OCTETS);
     const int quad = lane % 4, slot = lane / 4 % SLOTS, fold = lane / 4 / SLOTS;
     const int chunk = blockIdx.x;
@@ -74,7 +75,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
     const int strips = (Q + COLUMNS - 1) / COLUMNS, strip = chunk % strips;
     const int shares = CHUNKS / strips, share = chunk / strips;          // of a strip; what is left over has none
     const int steps = ((P - 1) * STRIDE_H + (TAP_ROWS - 1) + ROWS) / ROWS;                 // of an image
-    const long long all_steps = (long long)((N + ACROSS - 1) / ACROSS) * steps;
+    const long long all_steps = (long long)N * steps;
     const index_t first_step = share < shares ? (index_t)(all_steps * share / shares) : 0;
     const index_t last_step = share < shares ? (index_t)(all_steps * (share + 1) / shares) : 0;
     // the step that is copied next: images, and step of theirs
@@ -84,7 +85,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
     copy_step -= lead;
     // rows of dy before the image, and columns behind it, are zeros
 #pragma unroll 1
-    for (int i = threadIdx.x; i < 3152; i += THREADS) pixels[i] = make_uint4(0u, 0u, 0u, 0u);
+    for (int i = threadIdx.x; i < 1260; i += THREADS) pixels[i] = make_uint4(0u, 0u, 0u, 0u);
     __syncthreads();
     // what this thread copies of every row: where it lies in an image, of which of them (none: N), and where it comes
     // to
@@ -97,7 +98,7 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
         const int v = strip * (COLUMNS * STRIDE_W) + place % WINDOW_COLUMNS - PAD_LEFT;
         x_from[i] = ((index_t)image * H * W + v) * C + own * 8;
         x_image[i] = (unsigned)v < (unsigned)W ? image : N;
-        x_to[i] = own * OCTET_STRIDE + place;
+        x_to[i] = cell(place, own);
     }
 #pragma unroll
     for (int i = 0; i < 1; ++i) {
@@ -105,11 +106,12 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
         const int q = strip * COLUMNS + place % COLUMNS;
         dy_from[i] = ((index_t)image * P * Q + q) * C + own * 8;
         dy_image[i] = q < Q ? image : N;
-        dy_to[i] = own * DY_OCTET_STRIDE + place;
+        dy_to[i] = place;
     }
+    const int dy_own = threadIdx.x % OCTETS;
     auto copy = [&](index_t copied, int copy_buffer, int copy_row) __attribute__((always_inline)) {
         if (copied < last_step) {
-            const int images = copy_images * ACROSS;
+            const int images = copy_images;
 #pragma unroll
             for (int line = 0; line < ROWS; ++line) {
                 const int h = copy_step * ROWS + line + first_r - PAD_TOP;
@@ -117,9 +119,9 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
                 const index_t row_from = ((index_t)images * H + h) * W * C;
 #pragma unroll
                 for (int i = 0; i < 3; ++i) {
-                    const bool inside = there && images + x_image[i] < N;
+                    const bool inside = there && x_image[i] < N;
                     wc_copy_async_zfill_16(threadIdx.x + i * THREADS < COPIES,
-                        pixels + x_to[i] + (copy_buffer + line) * PITCH,
+                        pixels + x_to[i] + (copy_buffer + line) * (PITCH * OCTETS),
                         x + (row_from + x_from[i]), inside);
                 }
             }
@@ -129,9 +131,9 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
                 const index_t row_from = ((index_t)images * P + p) * Q * C;
 #pragma unroll
                 for (int i = 0; i < 1; ++i) {
-                    const bool inside = p < P && images + dy_image[i] < N;
+                    const bool inside = p < P && dy_image[i] < N;
                     wc_copy_async_zfill_16(threadIdx.x + i * THREADS < DY_COPIES,
-                        gradients + dy_to[i] + (copy_row + line) * DY_PITCH,
+                        gradients + cell((copy_row + line) * DY_PITCH + dy_to[i], dy_own),
                         dy + (row_from + dy_from[i]), inside);
                 }
             }
@@ -142,6 +144,9 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
         }
         wc_copy_async_commit();
     };
+    // where this lane's pixels of a row of x begin: those of its half of an instruction's columns, and of the other
+    // half
+    const int x_cell = cell(slot + quad * STRIDE_W, octet), x_cell_4 = cell(slot + (quad + 4) * STRIDE_W, octet);
     float4 acc[ROWS][4] = {};
     int buffer = 0, row = 0;                   // of the step that is multiplied: its rows of x, and of dy
 #pragma unroll 1
@@ -154,21 +159,22 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
         copy(step + BUFFERS - 1, (buffer == 0 ? BUFFERS * ROWS : buffer) - ROWS, ahead < RING ? ahead : ahead - RING);
         if (step >= first_step) {
             const int own_row = row + FRESH - SLOTS + slot;
-            const uint4* dy_row = gradients + octet * DY_OCTET_STRIDE
-                + (own_row < 0 ? own_row + RING : own_row) * DY_PITCH + 2 * quad;
-            const uint4* x_row = pixels + octet * OCTET_STRIDE + buffer * PITCH + slot + quad * STRIDE_W;
+            const int dy_pixel = (own_row < 0 ? own_row + RING : own_row) * DY_PITCH + 2 * quad;
+            const uint4 *const dy_even = gradients + cell(dy_pixel, octet),
+                *const dy_odd = gradients + cell(dy_pixel + 1, octet);
+            const uint4 *const x_row = pixels + x_cell + buffer * (PITCH * OCTETS),
+                *const x_row_4 = pixels + x_cell_4 + buffer * (PITCH * OCTETS);
 #pragma unroll 1
             for (int round = 0; round < 1; ++round) {
-                const int unit = side + round * WARPS;
+                const int unit = side + round;
                 if (unit >= UNITS) break;
                 const int left = (unit * FOLDS + fold) * 2, right = left + 1;  // eights of columns
-                const uint4* dy_left = dy_row + left * 8;
-                const uint4* x_left = x_row + left / IMAGE_HALVES * WINDOW_COLUMNS
-                    + left % IMAGE_HALVES * (8 * STRIDE_W);
-                const uint4* dy_right = dy_row + right * 8;
-                const uint4* x_right = x_row + right / IMAGE_HALVES * WINDOW_COLUMNS
-                    + right % IMAGE_HALVES * (8 * STRIDE_W);
-                const uint4 dy_0 = dy_left[0], dy_1 = dy_left[1], dy_8 = dy_right[0], dy_9 = dy_right[1];
+                const int dy_left = left * (8 * OCTETS);
+                const int x_left = left * (8 * STRIDE_W * OCTETS);
+                const int dy_right = right * (8 * OCTETS);
+                const int x_right = right * (8 * STRIDE_W * OCTETS);
+                const uint4 dy_0 = dy_even[dy_left], dy_1 = dy_odd[dy_left], dy_8 = dy_even[dy_right],
+                    dy_9 = dy_odd[dy_right];
                 const unsigned low_x = __byte_perm(dy_0.x, dy_1.x, 0x5410u),
                     high_x = __byte_perm(dy_0.x, dy_1.x, 0x7632u);
                 const unsigned low_x_8 = __byte_perm(dy_8.x, dy_9.x, 0x5410u),
@@ -187,8 +193,10 @@ hankel_3x3(const unsigned short* __restrict__ x, const unsigned short* __restric
                     high_w_8 = __byte_perm(dy_8.w, dy_9.w, 0x7632u);
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) {
-                    const uint4 in_0 = x_left[i * PITCH], in_4 = x_left[i * PITCH + 4 * STRIDE_W];
-                    const uint4 in_8 = x_right[i * PITCH], in_12 = x_right[i * PITCH + 4 * STRIDE_W];
+                    const uint4 in_0 = x_row[x_left + i * (PITCH * OCTETS)],
+                        in_4 = x_row_4[x_left + i * (PITCH * OCTETS)];
+                    const uint4 in_8 = x_row[x_right + i * (PITCH * OCTETS)],
+                        in_12 = x_row_4[x_right + i * (PITCH * OCTETS)];
                     wc_mma_bfloat16s_sparse_32(acc[i][0], acc[i][0], low_x, high_x, low_x_8, high_x_8, in_0.x, in_4.x,
                         in_8.x, in_12.x);
                     wc_mma_bfloat16s_sparse_32(acc[i][1], acc[i][1], low_y, high_y, low_y_8, high_y_8, in_0.y, in_4.y,

@@ -13,7 +13,7 @@
 // cost   2 rows x 16 columns x 8 channels, 8 matrix instructions: 19 warp loads, 0 shuffles, 0 FMA a lane, about 104
 //        registers (direct: 280 loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
-// note   52224 bytes of shared memory a block
+// note   53696 bytes of shared memory a block
 //
 // A matrix instruction multiplies SLOTS rows of dy, of both channels of a pair, by as many shifted copies of a row of
 // x: over 16 columns, for all taps of the filters that these rows meet. A lane's word of x is a pair as it lies in
@@ -45,10 +45,9 @@ constexpr int FRESH = 2;                        // rows of dy that a step is the
 constexpr int LEAD = 3;                         // steps before it, whose rows of dy it has, too
 constexpr int BUFFERS = 4;                      // steps in shared memory
 constexpr int RING = 14;                        // rows of dy there
-constexpr int PITCH = 89;                       // pixels to the next row of x
+constexpr int IMAGE_PITCH = 24;                 // pixels in shared memory from an image to the next
+constexpr int PITCH = 96;                       // pixels to the next row of x
 constexpr int DY_PITCH = 65;                    // pixels to the next row of dy
-constexpr int OCTET_STRIDE = 716;               // pixels of x to the next octet
-constexpr int DY_OCTET_STRIDE = 916;            // pixels of dy to the next octet
 constexpr int COPIES = 176;                     // copies of 16 bytes, of a row: of x
 constexpr int DY_COPIES = 128;                  // and of dy
 constexpr int SUMS = TAP_ROWS * TAP_COLUMNS * OCTETS * 8; // of a block
@@ -72,11 +71,16 @@ __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 __device__ __forceinline__ void wc_mma_halves_sparse_32(float4& sum, const float4& before, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) { asm("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, 0x0;" : "=f"(sum.x), "=f"(sum.y), "=f"(sum.z), "=f"(sum.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1), "r"(b2), "r"(b3), "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w), "r"(0xdddd8888u)); }
 
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
+}
+
 extern "C" __global__ void __launch_bounds__(128, 3)
 hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restrict__ dy, float* __restrict__ parts,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(16) unsigned char shared[];
-    uint4 *const pixels = (uint4*)shared, *const gradients = pixels + 1432;    // 8 channels each: [octet][row][column]
+    uint4 *const pixels = (uint4*)shared, *const gradients = pixels + 1536;    // 8 channels each: [row][column][octet]
     const int lane = threadIdx.x % 32, octet = threadIdx.x / 32 % OCTETS, side = threadIdx.x / (32 * OCTETS);
     const int quad = lane % 4, slot = lane / 4 % SLOTS, fold = lane / 4 / SLOTS;
     const int first_octet = (int)(blockIdx.x % CHANNEL_GROUPS) * OCTETS, chunk = blockIdx.x / CHANNEL_GROUPS;
@@ -94,7 +98,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
     copy_step -= lead;
     // rows of dy before the image, and columns behind it, are zeros
 #pragma unroll 1
-    for (int i = threadIdx.x; i < 3264; i += THREADS) pixels[i] = make_uint4(0u, 0u, 0u, 0u);
+    for (int i = threadIdx.x; i < 3356; i += THREADS) pixels[i] = make_uint4(0u, 0u, 0u, 0u);
     __syncthreads();
     // what this thread copies of every row: where it lies in an image, of which of them (none: N), and where it comes
     // to
@@ -107,7 +111,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
         const int v = at_border(strip * COLUMNS + place % WINDOW_COLUMNS + first_s - PAD_LEFT, W);
         x_from[i] = ((index_t)image * H * W + v) * C + (first_octet + own) * 8;
         x_image[i] = first_octet + own < ALL_OCTETS ? image : N;
-        x_to[i] = own * OCTET_STRIDE + place;
+        x_to[i] = cell(image * IMAGE_PITCH + place % WINDOW_COLUMNS, own);
     }
 #pragma unroll
     for (int i = 0; i < 1; ++i) {
@@ -115,8 +119,9 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
         const int q = strip * COLUMNS + place % COLUMNS;
         dy_from[i] = ((index_t)image * P * Q + q) * C + (first_octet + own) * 8;
         dy_image[i] = first_octet + own < ALL_OCTETS && q < Q ? image : N;
-        dy_to[i] = own * DY_OCTET_STRIDE + place;
+        dy_to[i] = place;
     }
+    const int dy_own = threadIdx.x % OCTETS;
     auto copy = [&](index_t copied, int copy_buffer, int copy_row) __attribute__((always_inline)) {
         if (copied < last_step) {
             const int images = copy_images * ACROSS;
@@ -129,7 +134,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
                 for (int i = 0; i < 2; ++i) {
                     const bool inside = there && images + x_image[i] < N;
                     wc_copy_async_zfill_16(threadIdx.x + i * THREADS < COPIES,
-                        pixels + x_to[i] + (copy_buffer + line) * PITCH,
+                        pixels + x_to[i] + (copy_buffer + line) * (PITCH * OCTETS),
                         x + (row_from + x_from[i]), inside);
                 }
             }
@@ -141,7 +146,7 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
                 for (int i = 0; i < 1; ++i) {
                     const bool inside = p < P && images + dy_image[i] < N;
                     wc_copy_async_zfill_16(threadIdx.x + i * THREADS < DY_COPIES,
-                        gradients + dy_to[i] + (copy_row + line) * DY_PITCH,
+                        gradients + cell((copy_row + line) * DY_PITCH + dy_to[i], dy_own),
                         dy + (row_from + dy_from[i]), inside);
                 }
             }
@@ -152,6 +157,9 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
         }
         wc_copy_async_commit();
     };
+    // where this lane's pixels of a row of x begin: those of its half of an instruction's columns, and of the other
+    // half
+    const int x_cell = cell(slot + quad, octet), x_cell_4 = cell(slot + (quad + 4), octet);
     float4 acc[ROWS][4] = {};
     int buffer = 0, row = 0;                   // of the step that is multiplied: its rows of x, and of dy
 #pragma unroll 1
@@ -164,19 +172,22 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
         copy(step + BUFFERS - 1, (buffer == 0 ? BUFFERS * ROWS : buffer) - ROWS, ahead < RING ? ahead : ahead - RING);
         if (step >= first_step) {
             const int own_row = row + FRESH - SLOTS + slot;
-            const uint4* dy_row = gradients + octet * DY_OCTET_STRIDE
-                + (own_row < 0 ? own_row + RING : own_row) * DY_PITCH + 2 * quad;
-            const uint4* x_row = pixels + octet * OCTET_STRIDE + buffer * PITCH + slot + quad;
+            const int dy_pixel = (own_row < 0 ? own_row + RING : own_row) * DY_PITCH + 2 * quad;
+            const uint4 *const dy_even = gradients + cell(dy_pixel, octet),
+                *const dy_odd = gradients + cell(dy_pixel + 1, octet);
+            const uint4 *const x_row = pixels + x_cell + buffer * (PITCH * OCTETS),
+                *const x_row_4 = pixels + x_cell_4 + buffer * (PITCH * OCTETS);
 #pragma unroll 1
             for (int round = 0; round < 2; ++round) {
                 const int unit = side + round * WARPS;
                 if (unit >= UNITS) break;
                 const int left = (unit + fold) * 2, right = left + 1;          // eights of columns
-                const uint4* dy_left = dy_row + left * 8;
-                const uint4* x_left = x_row + left / IMAGE_HALVES * WINDOW_COLUMNS + left % IMAGE_HALVES * 8;
-                const uint4* dy_right = dy_row + right * 8;
-                const uint4* x_right = x_row + right / IMAGE_HALVES * WINDOW_COLUMNS + right % IMAGE_HALVES * 8;
-                const uint4 dy_0 = dy_left[0], dy_1 = dy_left[1], dy_8 = dy_right[0], dy_9 = dy_right[1];
+                const int dy_left = left * (8 * OCTETS);
+                const int x_left = left / IMAGE_HALVES * (IMAGE_PITCH * OCTETS) + left % IMAGE_HALVES * (8 * OCTETS);
+                const int dy_right = right * (8 * OCTETS);
+                const int x_right = right / IMAGE_HALVES * (IMAGE_PITCH * OCTETS) + right % IMAGE_HALVES * (8 * OCTETS);
+                const uint4 dy_0 = dy_even[dy_left], dy_1 = dy_odd[dy_left], dy_8 = dy_even[dy_right],
+                    dy_9 = dy_odd[dy_right];
                 const unsigned low_x = __byte_perm(dy_0.x, dy_1.x, 0x5410u),
                     high_x = __byte_perm(dy_0.x, dy_1.x, 0x7632u);
                 const unsigned low_x_8 = __byte_perm(dy_8.x, dy_9.x, 0x5410u),
@@ -195,8 +206,10 @@ hankel_5x13(const unsigned short* __restrict__ x, const unsigned short* __restri
                     high_w_8 = __byte_perm(dy_8.w, dy_9.w, 0x7632u);
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) {
-                    const uint4 in_0 = x_left[i * PITCH], in_4 = x_left[i * PITCH + 4];
-                    const uint4 in_8 = x_right[i * PITCH], in_12 = x_right[i * PITCH + 4];
+                    const uint4 in_0 = x_row[x_left + i * (PITCH * OCTETS)],
+                        in_4 = x_row_4[x_left + i * (PITCH * OCTETS)];
+                    const uint4 in_8 = x_row[x_right + i * (PITCH * OCTETS)],
+                        in_12 = x_row_4[x_right + i * (PITCH * OCTETS)];
                     wc_mma_halves_sparse_32(acc[i][0], acc[i][0], low_x, high_x, low_x_8, high_x_8, in_0.x, in_4.x,
                         in_8.x, in_12.x);
                     wc_mma_halves_sparse_32(acc[i][1], acc[i][1], low_y, high_y, low_y_8, high_y_8, in_0.y, in_4.y,

@@ -14,7 +14,7 @@
 // note   6 matrix instructions for 128 outputs; 22 % of their products are the filters', the others are with zeros
 // note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond
 //        the outputs whose window touches it, and to the other channel of its pair
-// note   29668 bytes of shared memory a block
+// note   29284 bytes of shared memory a block
 //
 // Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of
 // 16 output values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side
@@ -37,11 +37,11 @@ constexpr int ROWS = 4;                         // rows of a turn
 constexpr int LAG = 2;                          // a turn's output rows lie so many before its input rows
 constexpr int BUFFERS = 3;                      // turns in shared memory
 constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int COPIED_COLUMNS = 48;              // input columns of all
 constexpr int PITCH = 48;                       // input pixels to the next row
-constexpr int CHUNK_STRIDE = 196;               // input pixels to the next chunk
 constexpr int OUT_PITCH = 32;                   // output pixels to the next row
 constexpr int OUT_STRIDE = 132;                 // output pixels to the next chunk
-constexpr int BUFFER = 392;                     // input pixels to the next turn's
+constexpr int BUFFER = 384;                     // chunks of input to the next turn's
 constexpr int OUT_BUFFER = 264;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 32;                     // output pixels of a row, of all images
 constexpr int COPIES = 384;                     // copies of 16 bytes, of a turn
@@ -58,6 +58,10 @@ __device__ __forceinline__ float finish(float value) {
     value = value < 0.0f ? 0.0f : value;
     return value;
 }
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * CHUNKS + (octet ^ (unsigned)pixel / (8 / CHUNKS) % CHUNKS);
+}
 
 // copies from global to shared memory, past the registers, and tensor cores
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
@@ -68,10 +72,10 @@ __device__ __forceinline__ void wc_mma_bfloat16s_pair(float4& sum, const float4&
 extern "C" __global__ void __launch_bounds__(256, 4)
 toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short shared[14832];
+    __shared__ __align__(16) unsigned short shared[14640];
     __shared__ unsigned shared_low_half;
-    // pixels of eight channels each, [turn][chunk][row][column]; the filters, after them
-    uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 1176;
+    // chunks of eight channels, [turn][row][column][chunk]; the filters, after them
+    uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 1152;
     unsigned* const filters = (unsigned*)(outputs + 2 * OUT_BUFFER);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of an input tile; tile of the warp, and pixel of an output tile
@@ -97,24 +101,26 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
     // column and the next
     const int tile = side * 8 + place;
     const int tile_image = tile < ACROSS * (COLUMNS / 4) ? tile / (COLUMNS / 4) : 0;
-    const int in_first = chunk * CHUNK_STRIDE + tile_image * PATCH_COLUMNS + tile % (COLUMNS / 4) * 4 + column;
+    const int in_pixel = tile_image * PATCH_COLUMNS + tile % (COLUMNS / 4) * 4 + column;
+    // of a lane's input tiles 0, 2, ... and 1, 3, ...
+    const int in_even = cell(in_pixel, chunk), in_odd = cell(in_pixel + 4, chunk);
     const int out_row = chunk * OUT_STRIDE + place / 4 * OUT_PITCH + side * 32 + column * 8;
     const int out_0 = out_row + (place % 4 ^ column * 2), out_1 = out_row + (4 + place % 4 ^ column * 2);
     // what this thread copies in every turn: pixel `place` of a row of it, or nothing where that is outside the image
     const int copy_0 = threadIdx.x, copy_0_chunk = copy_0 % CHUNKS;
-    const int copy_0_place = copy_0 / CHUNKS % PITCH, copy_0_line = copy_0 / (CHUNKS * PITCH);
+    const int copy_0_place = copy_0 / CHUNKS % COPIED_COLUMNS, copy_0_line = copy_0 / (CHUNKS * COPIED_COLUMNS);
     const int copy_0_column = q_first - PAD_LEFT + copy_0_place % PATCH_COLUMNS;
     const int copy_0_image = copy_0_place / PATCH_COLUMNS;
-    const int copy_0_to = copy_0_chunk * CHUNK_STRIDE + copy_0_line * PITCH + copy_0_place;
+    const int copy_0_to = cell(copy_0_line * PITCH + copy_0_place, copy_0_chunk);
     const bool copy_0_inside = (unsigned)copy_0_column < (unsigned)W && chunk_first + copy_0_chunk < TOTAL_CHUNKS;
     const int copy_0_row = copy_0_inside ? copy_0_line : OUTSIDE;
     const index_t copy_0_from = (((index_t)copy_0_image * H + copy_0_line) * W + copy_0_column) * CHANNELS
         + (chunk_first + copy_0_chunk) * 8;
     const int copy_1 = threadIdx.x + THREADS, copy_1_chunk = copy_1 % CHUNKS;
-    const int copy_1_place = copy_1 / CHUNKS % PITCH, copy_1_line = copy_1 / (CHUNKS * PITCH);
+    const int copy_1_place = copy_1 / CHUNKS % COPIED_COLUMNS, copy_1_line = copy_1 / (CHUNKS * COPIED_COLUMNS);
     const int copy_1_column = q_first - PAD_LEFT + copy_1_place % PATCH_COLUMNS;
     const int copy_1_image = copy_1_place / PATCH_COLUMNS;
-    const int copy_1_to = copy_1_chunk * CHUNK_STRIDE + copy_1_line * PITCH + copy_1_place;
+    const int copy_1_to = cell(copy_1_line * PITCH + copy_1_place, copy_1_chunk);
     const bool copy_1_inside = (unsigned)copy_1_column < (unsigned)W && chunk_first + copy_1_chunk < TOTAL_CHUNKS;
     const int copy_1_row = copy_1_inside ? copy_1_line : OUTSIDE;
     const index_t copy_1_from = (((index_t)copy_1_image * H + copy_1_line) * W + copy_1_column) * CHANNELS
@@ -191,14 +197,15 @@ toeplitz_nhwc_3x7(const unsigned short* __restrict__ x, const unsigned short* __
                 const unsigned low_half = shared_low_half;
 #pragma unroll
                 for (int step = 0; step < 2; ++step) {
-                    const uint4* in = buffer + in_first + step * 2 * PITCH;
+                    const uint4 *const in_0 = buffer + in_even + step * (2 * PITCH * CHUNKS),
+                        *const in_1 = buffer + in_odd + step * (2 * PITCH * CHUNKS);
                     // a row of input tiles, two rows of pixels
-                    const unsigned in_r0_c0 = ((const unsigned*)in)[part],
-                        in_r1_c0 = ((const unsigned*)(in + PITCH))[part];
-                    const unsigned in_r0_c1 = ((const unsigned*)(in + 4))[part],
-                        in_r1_c1 = ((const unsigned*)(in + 4 + PITCH))[part];
-                    const unsigned in_r0_c2 = ((const unsigned*)(in + 8))[part],
-                        in_r1_c2 = ((const unsigned*)(in + 8 + PITCH))[part];
+                    const unsigned in_r0_c0 = ((const unsigned*)in_0)[part],
+                        in_r1_c0 = ((const unsigned*)(in_0 + PITCH * CHUNKS))[part];
+                    const unsigned in_r0_c1 = ((const unsigned*)in_1)[part],
+                        in_r1_c1 = ((const unsigned*)(in_1 + PITCH * CHUNKS))[part];
+                    const unsigned in_r0_c2 = ((const unsigned*)(in_0 + 16))[part],
+                        in_r1_c2 = ((const unsigned*)(in_0 + 16 + PITCH * CHUNKS))[part];
                     // the rows of output tiles that it belongs to, the oldest first
                     float4 next_b2_p0;
                     float4 next_b1_p0;

@@ -14,7 +14,7 @@
 // note   3 matrix instructions for 128 outputs; 52 % of their products are the filters', the others are with zeros
 // note   a zero beside the filter meets real input: an infinity or NaN spreads up to one row and three columns beyond
 //        the outputs whose window touches it, and to the other channel of its pair
-// note   10880 bytes of shared memory a block
+// note   10496 bytes of shared memory a block
 //
 // Tiles are of 2 rows by 4 columns. A matrix instruction multiplies the filters of a pair of channels, as a matrix of
 // 16 output values (eight pixels of a tile, of both channels) by 16 input values (likewise), by eight input tiles side
@@ -35,11 +35,11 @@ constexpr int ROWS = 2;                         // rows of a turn
 constexpr int LAG = 4;                          // a turn's output rows lie so many before its input rows
 constexpr int BUFFERS = 3;                      // turns in shared memory
 constexpr int SUB_ROWS = 28;                    // output rows of a sub-block
+constexpr int COPIED_COLUMNS = 32;              // input columns of all
 constexpr int PITCH = 32;                       // input pixels to the next row
-constexpr int CHUNK_STRIDE = 68;                // input pixels to the next chunk
 constexpr int OUT_PITCH = 32;                   // output pixels to the next row
 constexpr int OUT_STRIDE = 68;                  // output pixels to the next chunk
-constexpr int BUFFER = 136;                     // input pixels to the next turn's
+constexpr int BUFFER = 128;                     // chunks of input to the next turn's
 constexpr int OUT_BUFFER = 136;                 // output pixels to the next turn's
 constexpr int OUT_ROW = 28;                     // output pixels of a row, of all images
 constexpr int STORES = 112;                     // stores of 16 bytes, of a turn
@@ -57,6 +57,10 @@ __device__ __forceinline__ float finish(float value, float bias) {
     value = value + bias;
     return value;
 }
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * CHUNKS + (octet ^ (unsigned)pixel / (8 / CHUNKS) % CHUNKS);
+}
 
 // copies from global to shared memory, past the registers, and tensor cores
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
@@ -67,10 +71,10 @@ __device__ __forceinline__ void wc_mma_halves_sparse_32(float4& sum, const float
 extern "C" __global__ void __launch_bounds__(128, 5)
 toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
-    __shared__ __align__(16) unsigned short shared[5440];
-    // pixels of eight channels each, [turn][chunk][row][column]; the filters, whose words come to the registers before
-    // the first pixels
-    uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 408;
+    __shared__ __align__(16) unsigned short shared[5248];
+    // chunks of eight channels, [turn][row][column][chunk]; the filters, whose words come to the registers before the
+    // first pixels
+    uint4 *const pixels = (uint4*)shared, *const outputs = pixels + 384;
     unsigned* const filters = (unsigned*)shared;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of an input tile; tile of the warp, and pixel of an output tile
@@ -112,14 +116,16 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
     // where this lane's input column lies in a turn's pixels, and its output pixels in a turn's outputs: tiles 2 *
     // column and the next
     const int tile = side * 8 + place;
-    const int in_first = chunk * CHUNK_STRIDE + (tile < COLUMNS / 4 ? tile : 0) * 4 + column;
+    const int in_pixel = (tile < COLUMNS / 4 ? tile : 0) * 4 + column;
+    // of a lane's input tiles 0, 2, ... and 1, 3, ...
+    const int in_even = cell(in_pixel, chunk), in_odd = cell(in_pixel + 4, chunk);
     const int out_row = chunk * OUT_STRIDE + place / 4 * OUT_PITCH + side * 32 + column * 8;
     const int out_0 = out_row + (place % 4 ^ column * 2), out_1 = out_row + (4 + place % 4 ^ column * 2);
     // what this thread copies in every turn: pixel `place` of a row of it, or nothing where that is outside the image
     const int copy_0 = threadIdx.x, copy_0_chunk = copy_0 % CHUNKS;
-    const int copy_0_place = copy_0 / CHUNKS % PITCH, copy_0_line = copy_0 / (CHUNKS * PITCH);
+    const int copy_0_place = copy_0 / CHUNKS % COPIED_COLUMNS, copy_0_line = copy_0 / (CHUNKS * COPIED_COLUMNS);
     const int copy_0_column = q_first - PAD_LEFT + copy_0_place;
-    const int copy_0_to = copy_0_chunk * CHUNK_STRIDE + copy_0_line * PITCH + copy_0_place;
+    const int copy_0_to = cell(copy_0_line * PITCH + copy_0_place, copy_0_chunk);
     const bool copy_0_inside = (unsigned)copy_0_column < (unsigned)W;
     const int copy_0_row = copy_0_inside ? copy_0_line : OUTSIDE;
     const index_t copy_0_from = (((index_t)copy_0_line) * W + copy_0_column) * CHANNELS
@@ -192,11 +198,13 @@ toeplitz_nhwc_5x5(const unsigned short* __restrict__ x, const unsigned short* __
                 first = false;
 #pragma unroll
                 for (int step = 0; step < 1; ++step) {
-                    const uint4* in = buffer + in_first + step * 2 * PITCH;
+                    const uint4 *const in_0 = buffer + in_even + step * (2 * PITCH * CHUNKS),
+                        *const in_1 = buffer + in_odd + step * (2 * PITCH * CHUNKS);
                     // a row of input tiles, two rows of pixels
-                    const uint2 in_r0_c0 = ((const uint2*)in)[part], in_r1_c0 = ((const uint2*)(in + PITCH))[part];
-                    const uint2 in_r0_c1 = ((const uint2*)(in + 4))[part],
-                        in_r1_c1 = ((const uint2*)(in + 4 + PITCH))[part];
+                    const uint2 in_r0_c0 = ((const uint2*)in_0)[part],
+                        in_r1_c0 = ((const uint2*)(in_0 + PITCH * CHUNKS))[part];
+                    const uint2 in_r0_c1 = ((const uint2*)in_1)[part],
+                        in_r1_c1 = ((const uint2*)(in_1 + PITCH * CHUNKS))[part];
                     // the rows of output tiles that it belongs to, the oldest first
                     float4 next_b3_p0, next_b3_p1;
                     float4 next_b2_p0, next_b2_p1;
