@@ -248,7 +248,7 @@ __forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, uns
 }
 // Lane 4 g + t has columns t and t + 4 of rows g and g + 8 of a (a0: row g, a1: row g + 8, then both four columns further), and
 // rows t and t + 4 of column g of b.
-__noinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+inline __noinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
     const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
     float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
     float rows[2][8], columns[2][8];
