@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from dataclasses import replace
 
 from .border import Border
+from .classes import replace
 from .descriptors import Descriptor
 from .dimension import Dimension, Length
 from .errors import UnsupportedSpec
@@ -130,9 +130,9 @@ def _argument(argument: Argument) -> Argument:
 
 def _step(step: Step) -> Step:
     if isinstance(step, Repeat):
-        return replace(step, of=_size(step.of), steps=tuple(map(_step, step.steps)))  # type: ignore[arg-type]
+        return replace(step, of=_size(step.of), steps=tuple(map(_step, step.steps)))
     assert not isinstance(step, LibraryCall)
-    return replace(step, grid=tuple(map(_blocks, step.grid)),  # type: ignore[arg-type]
+    return replace(step, grid=tuple(map(_blocks, step.grid)),
                    arguments=tuple(NAMES.get(name, name) for name in step.arguments))
 
 

@@ -1,4 +1,4 @@
-"""dataclass: frozen dataclasses whose methods are made when they are first needed.
+"""dataclass: frozen dataclasses whose methods are made when they are first needed; replace: copies of them.
 
 The planners have 170 classes of values, of which a layer needs a few. What ``dataclasses.dataclass`` compiles for each
 (constructor, comparison, hash, text, and the two that refuse changes) takes Python half a millisecond; here the
@@ -12,7 +12,7 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import MISSING, FrozenInstanceError, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -32,7 +32,27 @@ else:
                              ("__delattr__", _refuse_change), *_comparison([f.name for f in fields(cls) if f.compare])):
             if cls.__dict__.get(name) is None:          # __hash__ is None where a class has its own __eq__
                 setattr(cls, name, method)
+        if isinstance(cls.__dict__["__init__"], _Constructor) and not hasattr(cls, "__post_init__"):
+            cls.__copied_fields__ = tuple(f.name for f in fields(cls))      # what replace() needs to copy
         return cls
+
+
+_T = TypeVar("_T")
+
+
+def replace(value: _T, /, **changes: Any) -> _T:
+    """``dataclasses.replace``, at a sixth of its time where a class only has its fields set: a choice among plans
+    copies options a thousand times."""
+    names = value.__class__.__dict__.get("__copied_fields__")
+    if names is None:
+        return dataclasses.replace(value, **changes)        # type: ignore[type-var]
+    old = value.__dict__
+    new = {**old, **changes} if len(old) == len(names) else {**{name: old[name] for name in names}, **changes}
+    if len(new) > len(names):
+        raise TypeError(f"{type(value).__name__} has no field {next(name for name in changes if name not in names)!r}")
+    made = object.__new__(value.__class__)
+    made.__dict__.update(new)
+    return made
 
 
 class _ToMake:

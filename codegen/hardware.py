@@ -12,10 +12,9 @@ import dataclasses
 import enum
 import functools
 import re
-from dataclasses import replace
 from typing import Any
 
-from .classes import dataclass
+from .classes import dataclass, replace
 from .errors import ArgumentError
 
 _PATTERN = re.compile(r"(?:sm_|compute_)?(\d+)\.?(\d)([af]?)")

@@ -6,9 +6,10 @@ import enum
 import functools
 import typing
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any
 
+from .classes import replace
 from .errors import ArgumentError
 
 DERIVED = 0         # a plan value that follows from the others

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from .batch import shared_batch
 from .border import Border, BorderValue
-from .classes import dataclass
+from .classes import dataclass, replace
 from .dtypes import Layout
 from .epilogue import Epilogue, parse_epilogue
 from .errors import ArgumentError, ArgumentTypeError

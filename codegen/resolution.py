@@ -15,13 +15,13 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, Protocol
 
 from . import adjoint
 from .algorithm import Algorithm
 from .batch import assumed_batch, batch_matters
-from .classes import dataclass
+from .classes import dataclass, replace
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .hardware import Arch

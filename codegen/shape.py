@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import replace
 from typing import Any, ClassVar
 
-from .classes import dataclass
+from .classes import dataclass, replace
 from .dtypes import DType, Layout
 from .errors import ShapeError
 from .layer import (INTEGER_WEIGHTS, LARGEST_PADDING, LARGEST_SIZE, PIXELS, Layer, Pair, describe_geometry,
@@ -167,7 +166,7 @@ class ConvShape(Layer):
         """Multiply-adds of the layer, taps in the padding counted."""
         return math.prod(self.output_shape) * self.reduction
 
-    @property
+    @functools.cached_property
     def bytes_moved(self) -> int:
         """Least bytes through device memory: each input and weight read once, each output written once."""
         return (self.dtype.itemsize * math.prod(self.input_shape) + self.w_dtype.itemsize * self.k * self.reduction

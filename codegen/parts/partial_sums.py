@@ -4,10 +4,10 @@ a fixed order, so that equal inputs give equal bits."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Launch, Role, Workspace
 from warpconv.codegen.shape import ConvShape

@@ -5,10 +5,9 @@ follow each other, so that small images leave no lanes idle. The template is par
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import GRID_LIMIT, QUARTERS

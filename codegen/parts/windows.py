@@ -17,9 +17,8 @@ the argument, workspace and launch of its program, and the estimate of the trans
 
 from __future__ import annotations
 
-from dataclasses import replace
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Preparation, Role, Workspace

@@ -7,8 +7,8 @@ loads that it waits for, and for its instructions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 

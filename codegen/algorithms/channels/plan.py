@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import FEW_IMAGES, assumed_batch, is_lanes_of_channels
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec

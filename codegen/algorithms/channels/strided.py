@@ -9,8 +9,8 @@ one channel take 8.9 (float16, batch 32, 2026-11-24); on an H100 these take 9.7,
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics

@@ -4,10 +4,9 @@ with a stride, and each of its threads makes several outputs of each."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape

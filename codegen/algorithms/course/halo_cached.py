@@ -81,7 +81,8 @@ def _halo_requests(spec: KernelSpec, tile: int, warps: int) -> int:
     requests = 0
     for warp in range(warps):
         lanes = [divmod(thread, tile) for thread in range(32 * warp, min(32 * warp + 32, tile * tile))]
-        rows, columns = sorted({row for row, _ in lanes}), sorted({column for _, column in lanes})
+        # the first and the last: those between them lie inside where both do
+        rows, columns = ({place(at[i] for at in lanes) for place in (min, max)} for i in (0, 1))
         for r in range(spec.r):
             above_or_below = any(not 0 <= row * spec.stride[0] + r * spec.dilation[0] - center_h < tile * spec.stride[0]
                                  for row in rows)

@@ -6,13 +6,12 @@ In NCHW neighbouring threads make neighbouring columns, in NHWC neighbouring fil
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import batch_matters
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

@@ -9,12 +9,11 @@ over the pixels, whose operands are gathered into shared memory. Sums are float3
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS

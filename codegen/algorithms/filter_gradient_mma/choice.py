@@ -7,8 +7,8 @@ H200 (2026-11-22), the other figures are counted from the text; plans of this ke
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import partial_sums

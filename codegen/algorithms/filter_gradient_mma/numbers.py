@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED

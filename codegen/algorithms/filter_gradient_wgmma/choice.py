@@ -7,8 +7,8 @@ on an H200 (2026-11-22); plans of this kernel were not measured yet.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import H200_CLOCK, QUARTERS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, COPIED_BYTES, DEPTH, FULL_RATE, GROUPS,

@@ -11,10 +11,10 @@ share's sums go to a workspace, and a second launch adds the shares in a fixed o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
 from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch, GRID_LIMIT, H200, H200_CLOCK, H200_COPY, QUARTERS

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

@@ -9,9 +9,9 @@ in the mean, 1.11 at most.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import nchw_stores, nhwc_pass

@@ -12,11 +12,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC

@@ -7,9 +7,8 @@ multiple of t, at output ``j`` and that multiple. These taps, and their outputs,
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED

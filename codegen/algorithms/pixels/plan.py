@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.algorithm import BANK_COPY, Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec

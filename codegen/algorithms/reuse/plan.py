@@ -10,10 +10,9 @@ loads of those (a lane's columns are looked up once for a sub-block, rows as the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import (BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT, H200_SHARED_FILLED, LANES,

@@ -10,10 +10,10 @@ numbers are made in codegen.algorithms.staged_numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

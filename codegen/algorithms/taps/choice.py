@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.shape import ConvShape

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED

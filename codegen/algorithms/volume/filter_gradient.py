@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES

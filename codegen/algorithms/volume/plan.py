@@ -5,9 +5,9 @@ memory once; the plane is added to all outputs whose windows have it, which wait
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec

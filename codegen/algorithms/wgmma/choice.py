@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import H200_CLOCK, LANES, QUARTERS

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED

@@ -22,9 +22,9 @@ made anew by float32 units (docs/precision.md).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
 from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout

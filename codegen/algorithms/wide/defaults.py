@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import largest_divisor

@@ -14,11 +14,10 @@ toggled, every M, N and K is served, and the sums are stored.
 from __future__ import annotations
 
 import enum
-from dataclasses import replace
 from typing import Any
 
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
