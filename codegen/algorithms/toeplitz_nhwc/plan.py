@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
@@ -39,15 +40,15 @@ PLACE_REGISTERS = 3           # of every copy and store of a thread;
 ACROSS_REGISTERS = 4          # of images side by side
 MOST_WARPS = 8                # of a block by default
 WIDEST = 4                    # chunks of a block by default: 64 bytes of a pixel
-HIGHEST = 64                  # rows of a block by default
+HIGHEST = 64                  # rows of a block by default, at most
 TURNS = (2, 3), (1, 4), (1, 3), (1, 2)      # rows of tiles of a turn, and turns in shared memory: the first that fits
 # Times the instructions, of filters of fewer taps than these: waiting for shared memory, which the model does not see.
 # 5x5 at 32x128x112^2 takes 74 us, by `channels` 66; 7x7 there 102 and 112, at 128x96x56^2 74 and 87, at 64x384x14^2
 # 19 and 15; 9x9 at 32x128x56^2 36 and 57 (H200, 2026-11-26).
 WAITING = {49: 6.0, 64: 1.6}
 MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
-ASSUMED_BATCH = 64            # so that the batch never changes the plan
 BLOCKS_WANTED = 8             # of a multiprocessor, that keep it busy to the end
+LOWEST = 7                    # rows of a block by default, where few images leave multiprocessors without one
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -98,11 +99,15 @@ def _columns(warps: int, shape: ConvShape | None) -> dict[str, Any]:
 
 def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> dict[str, Any]:
     """Rows of a block and images in turn: few blocks, so that filters are set up seldom, but enough for a large GPU."""
+    batch = assumed_batch(shape)
+    beside = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns)
     strips = -(-shape.p // HIGHEST)
+    while (2 * beside * strips * -(-batch // options.across) <= spec.hardware.multiprocessors
+           and shape.p >= 2 * strips * LOWEST):
+        strips *= 2
     rows_of_a_strip = -(-shape.p // strips)
     rows = -(-rows_of_a_strip // TILE_ROWS) * TILE_ROWS
-    blocks = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns) * strips
-    images = ASSUMED_BATCH * blocks // (options.across * spec.hardware.warps_of(BLOCKS_WANTED))
+    images = batch * beside * strips // (options.across * spec.hardware.warps_of(BLOCKS_WANTED))
     return {"sub_block_rows": rows, "images": max(1, min(16, images))}
 
 
@@ -239,8 +244,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     strips = -(-shape.p // options.sub_block_rows)
     steps = -(-shape.p // TILE_ROWS) + strips * (numbers.block_rows - 1)
     setup = strips * (10 * numbers.filter_words / numbers.threads + 2 * numbers.instructions * options.pairs + 100)
+    blocks = numbers.channel_groups * -(-shape.q // options.columns) * strips
+    blocks *= -(-shape.n // (options.across * options.images))
+    idle = spec.hardware.multiprocessors / blocks
     waiting = next((times for taps, times in WAITING.items() if spec.r * spec.s < taps), 1.0)
-    return across * warps * (steps * warp + setup / options.images) * waiting
+    return across * warps * (steps * warp + setup / options.images) * max(waiting, idle)
 
 
 ALGORITHM = Algorithm(name="toeplitz_nhwc", summary="banded filter matrices on tensor cores; 16-bit depthwise, NHWC",
