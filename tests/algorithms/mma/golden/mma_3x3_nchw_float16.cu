@@ -335,10 +335,11 @@ mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter
     // the sums to where they belong
     // pixels of a filter that a lane stores at once
     const int unit = pixels_y % 8 == 0 ? 8 : pixels_y % 2 == 0 ? 2 : 1;
+    const int lane_stored = stored_pixel(unit, lane);
 #pragma unroll
     for (int n = 0; n < MATRICES_N; n += 4) {
         // what this lane stores of the pixels of four matrices, in the first filter
-        const index_t stored = first_pixel + n * 8 + stored_pixel(unit, lane);
+        const index_t stored = first_pixel + n * 8 + lane_stored;
         const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m) {

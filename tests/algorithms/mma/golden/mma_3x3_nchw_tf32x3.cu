@@ -482,7 +482,7 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
         const index_t stored = first_pixel + n * 8 + lane_stored;
         const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
-        for (int m = 0; m < MATRICES_M; ++m)
+        for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int first_k = warp_n + m * 16 + half * 8;                       // the first of eight filters
@@ -499,5 +499,6 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
                 store_filters(y + at, stored < pixels && n * 8 + lane_stored < MATRICES_N * 8, 8, values, pixels_y,
                     lane);
             }
+        }
     }
 }
