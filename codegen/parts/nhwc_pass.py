@@ -7,7 +7,6 @@ leave the pixels alone that no output reads (``sampled``). The templates are in 
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 
 from ..dtypes import Cast, DType

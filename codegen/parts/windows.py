@@ -17,7 +17,6 @@ the argument, workspace and launch of its program, and the estimate of the trans
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import pickle
 from typing import Any
@@ -114,3 +115,47 @@ def test_the_constructor_is_made_at_the_first_object():
 def test_what_may_change_is_refused():
     with pytest.raises(TypeError, match="may change"):
         classes.dataclass(frozen=False)(Empty)
+
+
+# ---- copies
+
+class TestReplace:
+    @staticmethod
+    def made(kind: type) -> Any:
+        return classes.dataclass(frozen=True)(type(kind.__name__, (), {
+            k: v for k, v in vars(kind).items() if k not in ("__dict__", "__weakref__")}))
+
+    def test_as_the_librarys(self):
+        ours = self.made(Point)(1)
+        found = classes.replace(ours, y=5)
+        assert found == dataclasses.replace(ours, y=5) and (found.x, found.y, ours.y) == (1, 5, 2)
+        assert found.names is ours.names and vars(found) == {**vars(ours), "y": 5}
+
+    def test_what_was_worked_out_is_not_copied(self):
+        class Squared:
+            x: int
+
+            @functools.cached_property
+            def square(self) -> int:
+                return self.x ** 2
+
+        kept = self.made(Squared)(3)
+        if getattr(type(kept).square, "attrname", None) is None:
+            type(kept).square.__set_name__(type(kept), "square")
+        assert kept.square == 9 and classes.replace(kept, x=4).square == 16
+        with pytest.raises(TypeError):
+            classes.replace(kept, square=1)
+
+    def test_a_constructor_that_does_more_is_called(self):
+        assert classes.replace(self.made(Checked)("3"), x="4").x == 4
+
+    def test_of_a_class_that_derives_from_one(self):
+        base = self.made(Point)
+        derived = classes.dataclass(frozen=True)(type("Derived", (base,), {"__annotations__": {"z": int}, "z": 7}))
+        found = classes.replace(derived(1), y=3, z=8)
+        assert (type(found), found.x, found.y, found.z) == (derived, 1, 3, 8)
+
+    @pytest.mark.parametrize("kind", [Point, Checked])
+    def test_no_such_field(self, kind):
+        with pytest.raises(TypeError, match="other"):
+            classes.replace(self.made(kind)(1), other=2)

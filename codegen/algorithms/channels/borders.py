@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.spec import KernelSpec

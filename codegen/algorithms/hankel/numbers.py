@@ -7,7 +7,6 @@ filter has no such row, their sums are left out.
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
@@ -116,4 +115,3 @@ def registers_of(options: HankelOptions) -> int:
     """Of a thread, about: the sums of every row of a step, the words of dy taken apart, those of a row of x as they
     are loaded and side by side, and places."""
     return 16 * options.rows + 16 + 2 * 16 + 24
-

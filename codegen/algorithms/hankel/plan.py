@@ -72,8 +72,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> HankelOptions:
         most = min(most, (shape.p - 1) * stride + (tap_rows - 1) * spec.dilation[0] + 1)
     rows = max(stride, min(USUAL_ROWS, most) // stride * stride)
     options = HankelOptions(rows=rows, folds=folds, tap_rows=tap_rows, tap_columns=tap_columns)
-    most, warps, steps = _block(spec, shape, folds)
-    for octets, buffers, parts in itertools.product(range(most, 0, -1), range(steps, 1, -1), (1, 2, 4, 8)):
+    widest, warps, steps = _block(spec, shape, folds)
+    for octets, buffers, parts in itertools.product(range(widest, 0, -1), range(steps, 1, -1), (1, 2, 4, 8)):
         tried = replace(options, octets=octets, buffers=buffers, **_columns(shape, parts, warps, folds))
         if _refusal(spec, tried) is None:
             break

@@ -43,12 +43,13 @@ WIDEST = 4                    # chunks of a block by default: 64 bytes of a pixe
 HIGHEST = 64                  # rows of a block by default, at most
 TURNS = (2, 3), (1, 4), (1, 3), (1, 2)      # rows of tiles of a turn, and turns in shared memory: the first that fits
 # Times the instructions, of filters of fewer taps than these: waiting for shared memory, which the model does not see.
-# 5x5 at 32x128x112^2 takes 74 us, by `channels` 66; 7x7 there 102 and 112, at 128x96x56^2 74 and 87, at 64x384x14^2
+# 5x5 at 32x128x112^2 takes 74 us, by `channels` 66; 7x7 there 102 and 112, at 128x96x56^2 73 and 87, at 64x384x14^2
 # 19 and 15; 9x9 at 32x128x56^2 36 and 57 (H200, 2026-11-26).
 WAITING = {49: 6.0, 64: 1.6}
 MATRIX_SLOTS = 9              # issue slots that a matrix instruction and its words stand for in the estimate
 BLOCKS_WANTED = 8             # of a multiprocessor, that keep it busy to the end
-LOWEST = 7                    # rows of a block by default, where few images leave multiprocessors without one
+LOWEST = 7                    # rows of a block by default, where few images leave multiprocessors without one; at
+                              # least half of the rows that are read besides
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -92,7 +93,8 @@ def _columns(warps: int, shape: ConvShape | None) -> dict[str, Any]:
     tiles = -(-shape.q // TILE_COLUMNS)
     warps = min(warps, -(-tiles // PLACES))
     if tiles <= warps * PLACES:
-        return {"warps": warps, "columns": tiles * TILE_COLUMNS, "across": warps * PLACES // tiles}
+        return {"warps": warps, "columns": tiles * TILE_COLUMNS,
+                "across": min(warps * PLACES // tiles, assumed_batch(shape))}
     strips = -(-tiles // (warps * PLACES))
     return {"warps": warps, "columns": -(-tiles // strips) * TILE_COLUMNS, "across": 1}
 
@@ -103,7 +105,7 @@ def _jobs(spec: KernelSpec, options: ToeplitzNhwcOptions, shape: ConvShape) -> d
     beside = -(-(spec.c // CHUNK) // options.chunks) * -(-shape.q // options.columns)
     strips = -(-shape.p // HIGHEST)
     while (2 * beside * strips * -(-batch // options.across) <= spec.hardware.multiprocessors
-           and shape.p >= 2 * strips * LOWEST):
+           and shape.p >= 2 * strips * max(LOWEST, (spec.r - 1) // 2)):
         strips *= 2
     rows_of_a_strip = -(-shape.p // strips)
     rows = -(-rows_of_a_strip // TILE_ROWS) * TILE_ROWS
@@ -240,15 +242,15 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     step = options.pairs * (numbers.instructions * slots + words + 12) + 2 * numbers.block_columns + 10
     warp = step + (8 * numbers.copy_rounds + 9 * numbers.store_rounds + 20) / options.turn
     warps = numbers.threads // LANES
-    across = numbers.channel_groups * -(-shape.q // options.columns) * shape.n / options.across   # any batch alike
+    across = numbers.channel_groups * -(-shape.q // options.columns) * -(-shape.n // options.across)
     strips = -(-shape.p // options.sub_block_rows)
+    idle = options.images * spec.hardware.multiprocessors / (across * strips)     # of multiprocessors for each block
+    waiting = next((times for taps, times in WAITING.items() if spec.r * spec.s < taps), None)
+    if waiting is None and idle >= 1:
+        strips = -(-shape.p // HIGHEST)     # what lower blocks read besides takes idle multiprocessors
     steps = -(-shape.p // TILE_ROWS) + strips * (numbers.block_rows - 1)
     setup = strips * (10 * numbers.filter_words / numbers.threads + 2 * numbers.instructions * options.pairs + 100)
-    blocks = numbers.channel_groups * -(-shape.q // options.columns) * strips
-    blocks *= -(-shape.n // (options.across * options.images))
-    idle = spec.hardware.multiprocessors / blocks
-    waiting = next((times for taps, times in WAITING.items() if spec.r * spec.s < taps), 1.0)
-    return across * warps * (steps * warp + setup / options.images) * max(waiting, idle)
+    return across * warps * (steps * warp + setup / options.images) * (1.0 if waiting is None else max(waiting, idle))
 
 
 ALGORITHM = Algorithm(name="toeplitz_nhwc", summary="banded filter matrices on tensor cores; 16-bit depthwise, NHWC",

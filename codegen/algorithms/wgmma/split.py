@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, GROUPS, ROW_BYTES, ROWS,

@@ -7,7 +7,6 @@ for an output in place of R * S, in float32, of the same loads. docs/separable.m
 
 from __future__ import annotations
 
-
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.rows import RowInWork, row_in_work, vertical
 from warpconv.codegen.spec import KernelSpec
