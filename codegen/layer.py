@@ -210,7 +210,9 @@ class Layer:
             if len(value) == 1:         # as PyTorch takes it
                 value = (*value,) * len(axes)
             if len(value) != len(axes):
-                example = (1, 2) if len(axes) == 2 else (1, 2, 2)
+                example = str((1, 2) if len(axes) == 2 else (1, 2, 2))
+                if argument == "padding" and len(axes) == 2:
+                    example += ", of four sides padding=((1, 2), (0, 3)): (top, bottom), (left, right)"
                 raise ShapeError(f"{argument} must be one number or ({', '.join(axes)})", argument=argument,
                                  value=value, hint=f"e.g. {argument}=1 or {argument}={example}")
             return tuple(integer(v, argument, argument, least, most) for v in value)

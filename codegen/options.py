@@ -51,7 +51,10 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
             raise ArgumentError("unknown plan value", argument=f"set {name}", value=value,
                                 hint="offered: " + "; ".join(f"{n} ({c})" for n, c in choices(options).items()))
         changes[name] = _parse(hints[name], name, value)
-    return replace(options, **changes)
+    made = replace(options, **changes)
+    # what meant something beside other values may go with these no more, and is in no command
+    unused = {f.name: f.default for f in fields(made) if f.name in idle(made) - idle(options) - changes.keys()}
+    return replace(made, **unused) if unused else made
 
 
 @functools.cache

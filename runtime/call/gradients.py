@@ -9,7 +9,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ShapeError
 from warpconv.codegen.layer import integer
 from warpconv.codegen.parts.refusals import FLOATS
-from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.shape import LARGEST_PADDING, ConvShape
 from warpconv.codegen.spec import Operation
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, axes
@@ -135,15 +135,17 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         raise ShapeError(f"weight has {w.shape[0]} channels and input has {c}", argument="weight", value=w.shape,
                          hint="a transposed layer's weight is (C, K/groups, R, S)")
     groups = integer(groups, "groups", "number of groups", 1, c)
+    if c % groups:
+        raise ShapeError(f"groups must divide C = {c}", argument="groups", value=groups,
+                         hint="a transposed layer's weight is (C, K/groups, R, S)")
     # the layer has no sizes yet: the pairs are given their form by one that is just large enough
     plain = ConvShape(n=n, c=w.shape[1] * groups, h=2**20, w=2**20, k=c, r=w.shape[2], s=w.shape[3], stride=stride,
                       padding=_numbers_only(padding), dilation=dilation, groups=groups)
-    more = ConvShape(c=1, h=2**20, w=2**20, k=1, r=1, s=1,
-                     padding=_numbers_only(output_padding, "output_padding")).padding
+    more = _pair(_numbers_only(output_padding, "output_padding"), "output_padding")
     sizes, pads = [], []
     for axis, size in enumerate((h, w_in)):
         before, after = plain.padding[axis]
-        extra, step = more[axis][0], plain.stride[axis]
+        extra, step = more[axis], plain.stride[axis]
         if extra >= step and extra > after:
             raise ShapeError("output_padding is no less than the stride and more than the padding",
                              argument="output_padding", value=output_padding,
@@ -295,6 +297,16 @@ def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: 
     if bias is not None:
         operands["bias"] = bias
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
+
+
+def _pair(value: Any, argument: str) -> tuple[int, int]:
+    """(vertical, horizontal), as torch takes one number or two. Raises ShapeError, ArgumentTypeError."""
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    if len(given) not in (1, 2):
+        raise ShapeError(f"{argument} must be one number or (vertical, horizontal)", argument=argument, value=value,
+                         hint=f"e.g. {argument}=1 or {argument}=(1, 0)")
+    first, last = (integer(each, argument, argument, 0, LARGEST_PADDING) for each in given * (3 - len(given)))
+    return first, last
 
 
 def _numbers_only(value: Any, argument: str = "padding") -> Any:

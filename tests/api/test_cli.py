@@ -60,6 +60,8 @@ def keys(value: object) -> object:
      "--arch", "sm_80"],
     [*LAYER, "--index-bits", "64"],
     [*LAYER, "--pitched"],
+    ["--input", "1,30,31,32", "--filter", "32,11,4", "--groups", "2", "--layout", "NHWC", "--padding-mode", "circular",
+     "--dtype", "float16", "--arch", "sm_90"],
     ["--input", "N,H,500,3", "--filter", "3,5,5", "--groups", "3", "--dtype", "uint8", "--layout", "NHWC", "--pitched"],
     *([*layer, "--dtype", dtype, *form, *rest] for dtype in ("float32", "float16", "bf16") for layer, form in (
         (["--input", "N,8,H,W", "--filter", "8,3,3", "--groups", "8", "--padding", "1"], []),

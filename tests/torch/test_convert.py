@@ -58,6 +58,15 @@ def kinds(model):
         module, torch.nn.modules.conv._ConvNd)}
 
 
+def test_all_leaves_what_cannot_be_served():
+    model = torch.nn.Sequential(torch.nn.ConvTranspose2d(4, 4, 3, dilation=3, output_padding=2, padding=1))
+    x = torch.randn(1, 4, 5, 5)
+    wanted = model(x).detach()
+    row, = layers.convert(model, x, where="all").rows
+    assert not row.converted and "not served: output_padding" in row.why
+    assert torch.equal(model(x).detach(), wanted)
+
+
 def test_all_and_back(model, x):
     before, parameters = kinds(model), list(model.parameters())
     model.eval()
