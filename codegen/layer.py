@@ -204,17 +204,15 @@ class Layer:
         value, default = getattr(self, name), getattr(Layer, name)
         return int(name != "padding") if self.is_volume and isinstance(value, tuple) and value == default else value
 
-    def _along(self, value: Any, argument: str, least: int, most: int = LARGEST_SIZE) -> Along:
+    def _along(self, value: Any, argument: str, least: int, most: int = LARGEST_SIZE, also: str = "") -> Along:
         axes = ("depth", "vertical", "horizontal") if self.is_volume else ("vertical", "horizontal")
         if isinstance(value, (tuple, list)):
             if len(value) == 1:         # as PyTorch takes it
                 value = (*value,) * len(axes)
             if len(value) != len(axes):
-                example = str((1, 2) if len(axes) == 2 else (1, 2, 2))
-                if argument == "padding" and len(axes) == 2:
-                    example += ", of four sides padding=((1, 2), (0, 3)): (top, bottom), (left, right)"
+                example = (1, 2) if len(axes) == 2 else (1, 2, 2)
                 raise ShapeError(f"{argument} must be one number or ({', '.join(axes)})", argument=argument,
-                                 value=value, hint=f"e.g. {argument}=1 or {argument}={example}")
+                                 value=value, hint=f"e.g. {argument}=1 or {argument}={example}{also}")
             return tuple(integer(v, argument, argument, least, most) for v in value)
         return (integer(value, argument, argument, least, most),) * len(axes)
 
@@ -224,7 +222,8 @@ class Layer:
         if isinstance(value, (tuple, list)) and len(value) == len(self.taps) and any(
                 isinstance(v, (tuple, list)) for v in value):
             return tuple(_pair(v, "padding", 0, LARGEST_PADDING) for v in value)
-        return tuple((side, side) for side in self._along(value, "padding", 0, LARGEST_PADDING))
+        sides = "" if self.is_volume else ", of four sides padding=((1, 2), (0, 3)): (top, bottom), (left, right)"
+        return tuple((side, side) for side in self._along(value, "padding", 0, LARGEST_PADDING, sides))
 
     def _named_padding(self, value: str) -> Sides:
         if value == "valid":

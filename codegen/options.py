@@ -53,8 +53,8 @@ def with_settings(options: Any, settings: Mapping[str, Any]) -> Any:
         changes[name] = _parse(hints[name], name, value)
     made = replace(options, **changes)
     # what meant something beside other values may go with these no more, and is in no command
-    unused = {f.name: f.default for f in fields(made) if f.name in idle(made) - idle(options) - changes.keys()}
-    return replace(made, **unused) if unused else made
+    gone = idle(made) - idle(options) - changes.keys()
+    return replace(made, **{f.name: f.default for f in fields(made) if f.name in gone}) if gone else made
 
 
 @functools.cache

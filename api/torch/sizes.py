@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.errors import ArgumentTypeError, ShapeError, WarpconvError
+from warpconv.codegen.errors import ArgumentTypeError, WarpconvError
 from warpconv.codegen.layer import Layer
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays.readers import torch_element
+from warpconv.runtime.call.gradients import check_output_padding
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
@@ -105,10 +106,7 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
         padding = padding if isinstance(padding, str) else way.pair(0, *padding)
     size = tuple(planar.shape)
     if isinstance(module, TRANSPOSED):
-        if any(extra >= step and extra > border for extra, step, border in zip(more, stride, padding)):
-            raise ShapeError("output_padding is no less than the stride and more than the padding",
-                             argument="output_padding", value=module.output_padding,
-                             hint="less than the stride, or no more than the padding")
+        check_output_padding(module.output_padding, more, stride, padding)
         layer = Layer(c=1, k=1, r=weight.shape[2], s=weight.shape[3], dilation=dilation)
         size = (size[0], module.out_channels, *(
             (extent - 1) * step - 2 * border + span + extra for extent, step, border, span, extra

@@ -142,14 +142,11 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     plain = ConvShape(n=n, c=w.shape[1] * groups, h=2**20, w=2**20, k=c, r=w.shape[2], s=w.shape[3], stride=stride,
                       padding=_numbers_only(padding), dilation=dilation, groups=groups)
     more = _pair(_numbers_only(output_padding, "output_padding"), "output_padding")
+    check_output_padding(output_padding, more, plain.stride, [after for _, after in plain.padding])
     sizes, pads = [], []
     for axis, size in enumerate((h, w_in)):
         before, after = plain.padding[axis]
         extra, step = more[axis], plain.stride[axis]
-        if extra >= step and extra > after:
-            raise ShapeError("output_padding is no less than the stride and more than the padding",
-                             argument="output_padding", value=output_padding,
-                             hint="less than the stride, or no more than the padding")
         sizes.append((size - 1) * step - before - after + plain.extents[axis] + extra)
         pads.append((before, after if extra < step else after - extra))
     if min(sizes) < 1:
@@ -297,6 +294,14 @@ def _data_gradient(shape: ConvShape, order: Layout, dy: ArrayView, grad_output: 
     if bias is not None:
         operands["bias"] = bias
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
+
+
+def check_output_padding(given: Any, more: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> None:
+    """What a transposed layer's output has besides, by axes; ``given``: as the caller wrote it. Raises ShapeError."""
+    if any(extra >= step and extra > after for extra, step, after in zip(more, stride, padding)):
+        raise ShapeError("output_padding is no less than the stride and more than the padding",
+                         argument="output_padding", value=given,
+                         hint="less than the stride, or no more than the padding")
 
 
 def _pair(value: Any, argument: str) -> tuple[int, int]:

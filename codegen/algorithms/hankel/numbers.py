@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
+from warpconv.codegen.parts import cells
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -90,9 +91,8 @@ def make_numbers(spec: KernelSpec, options: HankelOptions) -> HankelNumbers:
     halves, image_halves = options.across * options.columns // HALF, options.columns // HALF
     units = -(-halves // (2 * options.folds))
     padded = halves < units * 2 * options.folds
-    image_pitch = window + -window % HALF if options.across > 1 else window
-    pitch = (options.across - 1) * image_pitch + read
-    pitch += -pitch % HALF
+    image_pitch = cells.whole(window)
+    pitch = cells.whole((options.across - 1) * image_pitch + read)
     gradient_pitch = (options.across * options.columns + (HALF if padded else 0)) | 1
     pixels, gradients = options.octets * options.buffers * options.rows * pitch, options.octets * ring * gradient_pitch
     copies = options.octets * options.across * window
@@ -104,8 +104,9 @@ def make_numbers(spec: KernelSpec, options: HankelOptions) -> HankelNumbers:
         threads=threads, slots=slots, total_octets=total, channel_groups=groups, cut=total % options.octets != 0,
         tap_tiles=(-(-spec.r // options.tap_rows), -(-spec.s // options.tap_columns)), fresh=fresh,
         pending=options.buffers - 2, lead=-(-(slots - fresh) // fresh), ring=ring, window_columns=window,
-        image_pitch=image_pitch, pitch=pitch, gradient_pitch=gradient_pitch, permuted=options.octets in (2, 4, 8),
-        pixels=pixels, cells=pixels + gradients, halves=halves, image_halves=image_halves, padded=padded, units=units,
+        image_pitch=image_pitch, pitch=pitch, gradient_pitch=gradient_pitch,
+        permuted=cells.are_permuted(options.octets), pixels=pixels, cells=pixels + gradients, halves=halves,
+        image_halves=image_halves, padded=padded, units=units,
         rounds=-(-units // options.warps), copies=copies, gradient_copies=gradient_copies,
         copy_rounds=-(-copies // threads), gradient_rounds=-(-gradient_copies // threads),
         shared_bytes=shared, guarded=not spec.padding_mode.reads_image, min_blocks=resident)

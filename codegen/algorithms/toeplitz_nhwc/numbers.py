@@ -7,6 +7,7 @@ import enum
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts import cells
 from warpconv.codegen.parts.tile_borders import ToeplitzBorder, make_border
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
@@ -130,7 +131,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
     rows = TILE_ROWS * options.turn
     patch_columns = options.columns + (block_columns - 1) * TILE_COLUMNS
     copied = options.across * patch_columns
-    pitch = copied + -copied % BANKS_OF_CHUNKS      # by so many pixels the places of their chunks repeat
+    pitch = cells.whole(copied)
     buffer = rows * pitch * options.chunks
     copies = rows * copied * options.chunks
     out_row = options.across * options.columns
@@ -152,7 +153,7 @@ def make_numbers(spec: KernelSpec, options: ToeplitzNhwcOptions) -> ToeplitzNhwc
         filter_pitch=words, unit_words=unit_words, filter_words=unit_words * units, rows=rows,
         patch_columns=patch_columns, copied_columns=copied, pitch=pitch,
         tile_reads=tuple((c % 2, c // 2 * 2 * TILE_COLUMNS * options.chunks) for c in range(block_columns)),
-        permuted=options.chunks in (2, 4, 8),
+        permuted=cells.are_permuted(options.chunks),
         buffer=buffer, patch=options.buffers * buffer, copies=copies, copy_rounds=-(-copies // threads),
         copies_cut=copies % threads > 0,
         out_row=out_row, out_pitch=out_pitch, out_stride=out_stride, out_buffer=out_buffer, shared_elements=shared,
