@@ -1,0 +1,95 @@
+"""``hankel_1d_nhwc`` in numbers: the matrices are those of ``hankel_1d``, of sequences that pixels were turned into."""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass
+from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
+from warpconv.codegen.parts import cells
+from warpconv.codegen.parts.folded import BLOCK, STEP, product_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.spec import KernelSpec
+
+OCTET = 8           # channels of 16 bytes
+CELL = 16           # bytes of an octet of a pixel
+SUMS = 4 * BLOCK * (BLOCK + 1)      # bytes of a block of eight columns of sums on their way to a diagonal
+
+
+@dataclass(frozen=True)
+class Hankel1dNhwcOptions:
+    """The batch is summed in ``chunks`` shares. A block has ``taps`` taps of ``octets`` times eight channels, ``each`` of
+    which a warp has; it takes ``steps`` times 256 outputs of a row at a time, the next being on their way."""
+
+    chunks: int = 1
+    taps: int = 8
+    octets: int = 2
+    each: int = 2
+    steps: int = 1
+
+
+@dataclass(frozen=True)
+class Hankel1dNhwcNumbers:
+    """What the template writes besides spec and options."""
+
+    warps: int
+    threads: int
+    channels: int           # of a block
+    total_octets: int
+    channel_groups: int     # blocks for the channels of a pixel
+    cut: bool               # the last of them has octets beyond the channels
+    permuted: bool          # the octets of a pixel have places that depend on the pixel
+    tap_tiles: int          # blocks for a filter
+    span: int               # outputs of an item of work
+    margin: int             # pixels of the input before the first output's own
+    offset: int             # columns of the product before tap 0 of gradient 0
+    blocks: tuple[int, ...]     # of eight columns of the product
+    channels_of_warp: tuple[int, ...]
+    groups: int             # eights of pixels of an item: of the input,
+    gradient_groups: int    # and of gradients
+    pitch: int              # elements from a sequence to the next: an odd number of pieces, so that eight lie in all banks
+    gradient_pitch: int
+    pixel_bytes: int        # of shared memory: of pixels of both arrays,
+    x_bytes: int            # and of the input's sequences
+    shared_bytes: int
+    registers: int
+    min_blocks: int
+    outside: str            # name of the fragment of what stands outside of a row
+
+    @property
+    def columns(self) -> int:
+        """Of the product, whose rows i and i + 8 are added: those of the second lie a block before the first's."""
+        return BLOCK * (len(self.blocks) + 1)
+
+    @property
+    def first_column(self) -> int:
+        """Where the diagonal of tap 0 begins among them."""
+        return BLOCK + self.offset
+
+    @property
+    def pairs(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks by twos, as they are loaded."""
+        return tuple(self.blocks[i:i + 2] for i in range(0, len(self.blocks), 2))
+
+
+def make_numbers(spec: KernelSpec, options: Hankel1dNhwcOptions) -> Hankel1dNhwcNumbers:
+    channels, total, span = OCTET * options.octets, spec.c // OCTET, STEP * options.steps
+    warps = channels // options.each
+    offset = -spec.padding[1][0] % BLOCK
+    blocks = product_blocks(options.taps, offset)
+    gradient_groups = span // BLOCK
+    groups = gradient_groups + blocks - 1
+    pitch, gradient_pitch = (BLOCK * (n + n % 2 | 1) for n in (groups, gradient_groups))
+    pixel_bytes = CELL * BLOCK * (groups + gradient_groups) * options.octets
+    x_bytes = 2 * channels * pitch
+    shared = max(pixel_bytes + x_bytes + 2 * channels * gradient_pitch, SUMS * (blocks + 1) * warps)
+    registers = 4 * blocks * options.each + 56
+    resident = min(resident_blocks(spec.hardware, min(255, registers), LANES * warps),
+                   blocks_by_shared(spec.hardware, H200_SHARED_FILLED, shared + spec.hardware.shared_reserved))
+    border = spec.padding_mode
+    return Hankel1dNhwcNumbers(
+        warps=warps, threads=LANES * warps, channels=channels, total_octets=total,
+        channel_groups=-(-total // options.octets), cut=total % options.octets > 0,
+        permuted=cells.are_permuted(options.octets), tap_tiles=-(-spec.s // options.taps), span=span,
+        margin=spec.padding[1][0] + offset, offset=offset, blocks=tuple(range(blocks)),
+        channels_of_warp=tuple(range(options.each)), groups=groups, gradient_groups=gradient_groups, pitch=pitch,
+        gradient_pitch=gradient_pitch, pixel_bytes=pixel_bytes, x_bytes=x_bytes, shared_bytes=shared,
+        registers=registers, min_blocks=max(1, resident), outside="pixels" if border.reads_image else border.value)
