@@ -7,7 +7,11 @@ each row, and the sequence lies there once. It is multiplied by the banded matri
 
 from __future__ import annotations
 
+import math
+
 from ..classes import dataclass
+from ..dimension import Dimension
+from ..shape import ConvShape
 from ..spec import KernelSpec
 
 TILE_ROWS = 16      # of a matrix instruction
@@ -48,28 +52,85 @@ class Load:
     blocks: tuple[int, ...]
     products: tuple[Product, ...]
 
+    @property
+    def matrices(self) -> int:
+        """Of 8 x 8: two of a block, the second of the eight lower rows."""
+        return 2 * len(self.blocks)
 
-def offset_of(spec: KernelSpec) -> int:
-    """Columns of a tile's first block that no output needs: patches begin at whole pieces."""
-    return -spec.padding[1][0] % BLOCK
+
+@dataclass(frozen=True)
+class Line:
+    """The axis of a layer that its filter moves along: rows of an image, or of images one pixel wide their column."""
+
+    taps: int
+    before: int             # elements outside that windows reach
+    after: int
+    column: bool
+    size: Dimension         # of the input
+    outputs: Dimension
+    others: tuple[Dimension, ...]       # whose product is the lines of an image
+
+    def outputs_of(self, shape: ConvShape) -> int:
+        return self.outputs.of(shape)
+
+    def lines_of(self, shape: ConvShape) -> int:
+        """Of an image."""
+        return math.prod(size.of(shape) for size in self.others)
+
+    @property
+    def offset(self) -> int:
+        """Elements from where a piece begins to the first output's window."""
+        return -self.before % BLOCK
+
+    @property
+    def margin(self) -> int:
+        """Elements before an output's own place from which on it is read: whole pieces."""
+        return self.before + self.offset
+
+    @property
+    def slices(self) -> int:
+        """Blocks of eight columns that hold the input of eight outputs: the words of a lane's banded matrix."""
+        return -(-(self.offset + BLOCK - 1 + self.taps) // BLOCK)
 
 
-def slices_of(spec: KernelSpec) -> int:
-    """Blocks of eight columns that hold the input of eight outputs, and so the words of a lane's banded matrix."""
-    return -(-(offset_of(spec) + BLOCK - 1 + spec.s) // BLOCK)
+def line_of(spec: KernelSpec) -> Line:
+    """The line of a layer that line_refusal() has nothing against."""
+    axis = 0 if is_column(spec) else 1
+    before, after = spec.padding[axis]
+    sizes = ((Dimension.H, Dimension.P), (Dimension.W, Dimension.Q))[axis]
+    return Line(taps=(spec.r, spec.s)[axis], before=before, after=after, column=axis == 0, size=sizes[0],
+                outputs=sizes[1], others=() if axis == 0 else (Dimension.P,))
+
+
+def is_column(spec: KernelSpec) -> bool:
+    return spec.r > 1 == spec.s
+
+
+def one_pixel_wide(spec: KernelSpec) -> dict[str, dict[str, int]]:
+    """What columns ask of an image."""
+    return {"W": {"at_most": 1}, "Q": {"at_most": 1}} if is_column(spec) else {}
+
+
+def line_refusal(spec: KernelSpec, columns: bool) -> str | None:
+    """Why a layer's filter does not move along lines by one element, or None; ``columns``: those of images one pixel
+    wide are served, too."""
+    across, along = (0, 1) if not columns or not is_column(spec) else (1, 0)
+    if (spec.r, spec.s)[across] != 1 or spec.padding[across] != (0, 0):
+        return f"a filter of {spec.r} x {spec.s} (of one row, or padding above or below: sequences)"
+    if spec.stride != (1, 1) or spec.dilation[along] != 1:
+        return "stride and dilation other than 1: neighbouring outputs would not share a band"
+    return None
 
 
 def loads_of(slices: int, outputs: int) -> tuple[Load, ...]:
     """Blocks by twos, as instructions take them; each instruction right after the last of its blocks."""
-    products = [Product(output, band, min(2, slices - band)) for output in range(outputs)
-                for band in range(0, slices, 2)]
     total = slices + outputs - 1
-    loads = []
-    for first in range(0, total, 2):
-        blocks = tuple(range(first, min(first + 2, total)))
-        done = tuple(p for p in products if p.inputs[-1] in blocks)
-        loads.append(Load(blocks, done))
-    return tuple(loads)
+    done: list[list[Product]] = [[] for _ in range(-(-total // 2))]
+    for output in range(outputs):
+        for band in range(0, slices, 2):
+            product = Product(output, band, min(2, slices - band))
+            done[product.inputs[-1] // 2].append(product)
+    return tuple(Load(tuple(range(2 * i, min(2 * i + 2, total))), tuple(products)) for i, products in enumerate(done))
 
 
 def place_of(piece: int, row: int) -> int:

@@ -1,15 +1,15 @@
 """``hankel_1d`` in numbers: which shift stands in which column of which matrix.
 
-The gradients of the outputs are a matrix of rows of 16 elements, the input one whose rows begin as far apart and have
-as many more as there are taps. Their product over all rows, D[i][j] = sum of dy[r][i] * x[r][j], has in it every product
-of a gradient i and an element j of the input: of tap j - i, less what the window begins before its row.
+The gradients of the outputs are a matrix of rows of 16 elements, the input one whose rows begin as far apart and are
+longer by as many as there are taps. Their product over all rows, D[i][j] = sum of dy[r][i] * x[r][j], has in it every
+product of a gradient i and an element j of the input: of tap j - i, less what the window begins before its row.
 """
 
 from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
-from warpconv.codegen.parts.folded import BLOCK, LINE, STEP, product_blocks
+from warpconv.codegen.parts.folded import BLOCK, LINE, STEP, Load, line_of, product_blocks
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -48,6 +48,7 @@ class Hankel1dNumbers:
     shared_bytes: int
     registers: int
     min_blocks: int
+    copy_bytes: int         # of a copy to shared memory
     outside: str            # name of the fragment of what stands outside of a sequence
 
     @property
@@ -61,29 +62,35 @@ class Hankel1dNumbers:
         return BLOCK + self.offset
 
     @property
-    def pairs(self) -> tuple[tuple[int, ...], ...]:
-        """Blocks by twos, as they are loaded."""
-        return tuple(self.blocks[i:i + 2] for i in range(0, len(self.blocks), 2))
+    def loads(self) -> tuple[Load, ...]:
+        """Blocks by twos."""
+        return tuple(Load(self.blocks[i:i + 2], ()) for i in range(0, len(self.blocks), 2))
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)
 
 
 def make_numbers(spec: KernelSpec, options: Hankel1dOptions) -> Hankel1dNumbers:
     threads, span = LANES * options.warps, STEP * options.steps
-    offset = -spec.padding[1][0] % BLOCK
-    margin = spec.padding[1][0] + offset
-    blocks = product_blocks(options.taps, offset)
+    line = line_of(spec)
+    blocks = product_blocks(options.taps, line.offset)
     x_elements = span + BLOCK * (blocks - 1)
     x_elements += -x_elements % (2 * BLOCK)     # pieces change places by twos
-    skipped = -margin % LINE
+    skipped = -line.margin % LINE
     buffer = span + x_elements
     products = 4 * options.warps * (blocks + 1) * BLOCK * (BLOCK + 1)
     shared = max(2 * buffer * options.buffers, products)
-    registers = 4 * blocks + 32 + 24
+    registers = 6 * blocks + 46         # four are sums, the others on their way and places
     resident = min(resident_blocks(spec.hardware, min(255, registers), threads),
                    blocks_by_shared(spec.hardware, H200_SHARED_FILLED, shared + spec.hardware.shared_reserved))
     border = spec.padding_mode
     return Hankel1dNumbers(
-        threads=threads, tap_tiles=-(-spec.s // options.taps), span=span, margin=margin, skipped=skipped, offset=offset,
+        threads=threads, tap_tiles=-(-line.taps // options.taps), span=span, margin=line.margin, skipped=skipped,
+        offset=line.offset,
         blocks=tuple(range(blocks)), x_elements=x_elements,
         copies=(span + BLOCK * (blocks - 1) + skipped) // options.vector,
         gradient_copies=span // options.vector, buffer=buffer, pending=options.buffers - 2, shared_bytes=shared,
-        registers=registers, min_blocks=resident, outside="pixels" if border.reads_image else border.value)
+        registers=registers, min_blocks=resident, copy_bytes=2 * options.vector,
+        outside="pixels" if border.reads_image else border.value)

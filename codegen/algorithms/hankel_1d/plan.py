@@ -18,7 +18,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, SHARED_STATIC
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.folded import BLOCK, STEP
+from warpconv.codegen.parts.folded import BLOCK, STEP, line_of, line_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -47,17 +47,14 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels in a group (a product is of one: planes, or C = groups)"
-    if refusal is None and (spec.r != 1 or spec.padding[0] != (0, 0)):
-        refusal = f"a filter of {spec.r} rows (one: of sequences), or padding above or below"
-    if refusal is None and (spec.stride != (1, 1) or spec.dilation[1] != 1):
-        refusal = "stride and dilation other than 1: products of a tap would not lie in a diagonal"
-    return refusal
+    return refusal or line_refusal(spec, columns=False)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Hankel1dOptions:
     """All taps in a block where their sums stay in registers; whole sequences an item, or equal parts of them."""
-    tiles = -(-spec.s // MOST_TAPS)
-    taps = -(-spec.s // tiles)
+    line = line_of(spec)
+    tiles = -(-line.taps // MOST_TAPS)
+    taps = -(-line.taps // tiles)
     taps += -taps % BLOCK if tiles > 1 else 0       # blocks of taps begin at whole pieces
     if shape is None:
         return Hankel1dOptions(taps=taps, vector=1)
@@ -84,7 +81,7 @@ def plan(spec: KernelSpec, options: Hankel1dOptions) -> KernelPlan:
                     arguments=("x", "dy", "dw" if options.chunks == 1 else partial_sums.PARTS, "N", "H", "W", "P", "Q"))
     program = Program(arguments=_arguments(spec, options), steps=(launch,))
     if options.chunks > 1:
-        elements = spec.k * spec.s
+        elements = spec.k * spec.r * spec.s
         program = Program(arguments=(*program.arguments, partial_sums.argument()),
                           steps=(launch, partial_sums.launch(elements, "dw")),
                           workspaces=(partial_sums.workspace(elements, options.chunks),))
@@ -111,8 +108,9 @@ def _refusal(spec: KernelSpec, options: Hankel1dOptions) -> str | None:
     """Why these plan values cannot be had, or None."""
     if options.vector not in (1, 2, 4, 8):
         return f"vector = {options.vector}: copies are of 1, 2, 4 or 8 elements"
-    if options.taps > min(spec.s + BLOCK, MOST_TAPS) or (options.taps < spec.s and options.taps % BLOCK):
-        return f"taps = {options.taps}: all {spec.s}, or a multiple of {BLOCK}, at most {MOST_TAPS}"
+    all_taps = line_of(spec).taps
+    if options.taps > min(all_taps + BLOCK, MOST_TAPS) or (options.taps < all_taps and options.taps % BLOCK):
+        return f"taps = {options.taps}: all {all_taps}, or a multiple of {BLOCK}, at most {MOST_TAPS}"
     if not 2 <= options.buffers <= 8:
         return f"buffers = {options.buffers} (2 to 8)"
     if options.chunks > partial_sums.MOST_CHUNKS:
@@ -138,14 +136,13 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Issue slots: copies, reads of matrices and matrix instructions."""
     options: Hankel1dOptions = plan.options
     made: Hankel1dNumbers = plan.numbers
-    step = LOAD_SLOTS * (1 + len(made.pairs)) + MATRIX_SLOTS * len(made.blocks) + 10
+    step = LOAD_SLOTS * (1 + len(made.loads)) + MATRIX_SLOTS * len(made.blocks) + 10
     copies = COPY_SLOTS * -(-(made.copies + made.gradient_copies) // LANES)
     items = -(-shape.q // made.span)
     sequence = -(-shape.q // STEP) * step + items * (copies + 20 * options.warps)
     return shape.n * shape.p * plan.spec.k * made.tap_tiles * sequence
 
 
-# The pace is set so that layers that this serves are its own: see hankel's.
-ALGORITHM = Algorithm(name="hankel_1d", summary="the filter's gradient on tensor cores; 16-bit depthwise filters of one row, NCHW",
-                      options=Hankel1dOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=0.15, operation=Operation.FILTER_GRADIENT)
+ALGORITHM = Algorithm(name="hankel_1d", options=Hankel1dOptions, supports=supports, defaults=defaults, plan=plan,
+                      summary="the filter's gradient on tensor cores; 16-bit depthwise filters of one row, NCHW",
+                      space=space, estimate=estimate, operation=Operation.FILTER_GRADIENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, STEP, product_blocks
+from warpconv.codegen.parts.folded import BLOCK, STEP, Line, Load, line_of, product_blocks
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -16,8 +16,8 @@ SUMS = 4 * BLOCK * (BLOCK + 1)      # bytes of a block of eight columns of sums 
 
 @dataclass(frozen=True)
 class Hankel1dNhwcOptions:
-    """The batch is summed in ``chunks`` shares. A block has ``taps`` taps of ``octets`` times eight channels, ``each`` of
-    which a warp has; it takes ``steps`` times 256 outputs of a row at a time, the next being on their way."""
+    """The batch is summed in ``chunks`` shares. A block has ``taps`` taps of ``octets`` times eight channels, ``each``
+    of which a warp has; it takes ``steps`` times 256 outputs of a row at a time, the next being on their way."""
 
     chunks: int = 1
     taps: int = 8
@@ -30,6 +30,7 @@ class Hankel1dNhwcOptions:
 class Hankel1dNhwcNumbers:
     """What the template writes besides spec and options."""
 
+    line: Line
     warps: int
     threads: int
     channels: int           # of a block
@@ -45,10 +46,10 @@ class Hankel1dNhwcNumbers:
     channels_of_warp: tuple[int, ...]
     groups: int             # eights of pixels of an item: of the input,
     gradient_groups: int    # and of gradients
-    pitch: int              # elements from a sequence to the next: an odd number of pieces, so that eight lie in all banks
+    pitch: int              # elements to the next sequence: an odd number of pieces, so that eight meet all banks
     gradient_pitch: int
     pixel_bytes: int        # of shared memory: of pixels of both arrays,
-    x_bytes: int            # and of the input's sequences
+    gradient_at: int        # and of the input's sequences besides, behind which those of gradients are
     shared_bytes: int
     registers: int
     min_blocks: int
@@ -65,31 +66,36 @@ class Hankel1dNhwcNumbers:
         return BLOCK + self.offset
 
     @property
-    def pairs(self) -> tuple[tuple[int, ...], ...]:
-        """Blocks by twos, as they are loaded."""
-        return tuple(self.blocks[i:i + 2] for i in range(0, len(self.blocks), 2))
+    def loads(self) -> tuple[Load, ...]:
+        """Blocks by twos."""
+        return tuple(Load(self.blocks[i:i + 2], ()) for i in range(0, len(self.blocks), 2))
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)
 
 
 def make_numbers(spec: KernelSpec, options: Hankel1dNhwcOptions) -> Hankel1dNhwcNumbers:
     channels, total, span = OCTET * options.octets, spec.c // OCTET, STEP * options.steps
     warps = channels // options.each
-    offset = -spec.padding[1][0] % BLOCK
-    blocks = product_blocks(options.taps, offset)
+    line = line_of(spec)
+    blocks = product_blocks(options.taps, line.offset)
     gradient_groups = span // BLOCK
     groups = gradient_groups + blocks - 1
     pitch, gradient_pitch = (BLOCK * (n + n % 2 | 1) for n in (groups, gradient_groups))
     pixel_bytes = CELL * BLOCK * (groups + gradient_groups) * options.octets
-    x_bytes = 2 * channels * pitch
-    shared = max(pixel_bytes + x_bytes + 2 * channels * gradient_pitch, SUMS * (blocks + 1) * warps)
-    registers = 4 * blocks * options.each + 56
+    gradient_at = pixel_bytes + 2 * channels * pitch
+    shared = max(gradient_at + 2 * channels * gradient_pitch, SUMS * (blocks + 1) * warps)
+    registers = 4 * blocks * options.each + 2 * blocks + 50
     resident = min(resident_blocks(spec.hardware, min(255, registers), LANES * warps),
                    blocks_by_shared(spec.hardware, H200_SHARED_FILLED, shared + spec.hardware.shared_reserved))
     border = spec.padding_mode
     return Hankel1dNhwcNumbers(
         warps=warps, threads=LANES * warps, channels=channels, total_octets=total,
         channel_groups=-(-total // options.octets), cut=total % options.octets > 0,
-        permuted=cells.are_permuted(options.octets), tap_tiles=-(-spec.s // options.taps), span=span,
-        margin=spec.padding[1][0] + offset, offset=offset, blocks=tuple(range(blocks)),
+        permuted=cells.are_permuted(options.octets), tap_tiles=-(-line.taps // options.taps), span=span,
+        margin=line.margin, offset=line.offset, line=line, blocks=tuple(range(blocks)),
         channels_of_warp=tuple(range(options.each)), groups=groups, gradient_groups=gradient_groups, pitch=pitch,
-        gradient_pitch=gradient_pitch, pixel_bytes=pixel_bytes, x_bytes=x_bytes, shared_bytes=shared,
+        gradient_pitch=gradient_pitch, pixel_bytes=pixel_bytes, gradient_at=gradient_at, shared_bytes=shared,
         registers=registers, min_blocks=max(1, resident), outside="pixels" if border.reads_image else border.value)

@@ -17,7 +17,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.folded import BLOCK, STEP
+from warpconv.codegen.parts.folded import BLOCK, STEP, line_of, line_refusal, one_pixel_wide
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -47,18 +47,15 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.channels} channels and {spec.filters} filters a group (depthwise only: one and one)"
     if refusal is None and spec.c % OCTET:
         refusal = f"{spec.c} channels: a pixel is read {OCTET} channels at a time"
-    if refusal is None and (spec.r != 1 or spec.padding[0] != (0, 0)):
-        refusal = f"a filter of {spec.r} rows (one: of sequences), or padding above or below"
-    if refusal is None and (spec.stride != (1, 1) or spec.dilation[1] != 1):
-        refusal = "stride and dilation other than 1: products of a tap would not lie in a diagonal"
-    return refusal
+    return refusal or line_refusal(spec, columns=True)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Hankel1dNhwcOptions:
-    """32 bytes of a pixel, so that a multiprocessor holds several blocks, and two channels a warp; more outputs at a time
-    where filters are long."""
-    tiles = -(-spec.s // MOST_TAPS)
-    taps = -(-spec.s // tiles)
+    """32 bytes of a pixel, so that a multiprocessor holds several blocks, and two channels a warp; more outputs at a
+    time where filters are long."""
+    line = line_of(spec)
+    tiles = -(-line.taps // MOST_TAPS)
+    taps = -(-line.taps // tiles)
     taps += -taps % BLOCK if tiles > 1 else 0       # blocks of taps begin at whole pieces
     options = Hankel1dNhwcOptions(taps=taps, octets=1 if spec.c // OCTET % 2 else 2)
     if len(make_numbers(spec, options).blocks) > FEW_BLOCKS:
@@ -66,7 +63,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Hankel1dNhwcOp
     if shape is None:
         return options
     made = make_numbers(spec, options)
-    items = assumed_batch(shape) * shape.p * -(-shape.q // made.span)
+    items = assumed_batch(shape) * line.lines_of(shape) * -(-line.outputs_of(shape) // made.span)
     fitting = spec.hardware.warps_of(WARPS_WANTED) // (made.warps * made.channel_groups * made.tap_tiles)
     return replace(options, chunks=max(1, min(fitting, items // LEAST_ITEMS, partial_sums.MOST_CHUNKS)))
 
@@ -82,7 +79,7 @@ def plan(spec: KernelSpec, options: Hankel1dNhwcOptions) -> KernelPlan:
                     arguments=("x", "dy", "dw" if options.chunks == 1 else partial_sums.PARTS, "N", "H", "W", "P", "Q"))
     program = Program(arguments=_arguments(spec), steps=(launch,))
     if options.chunks > 1:
-        elements = spec.k * spec.s
+        elements = spec.k * spec.r * spec.s
         program = Program(arguments=(*program.arguments, partial_sums.argument()),
                           steps=(launch, partial_sums.launch(elements, "dw")),
                           workspaces=(partial_sums.workspace(elements, options.chunks),))
@@ -102,7 +99,8 @@ def plan(spec: KernelSpec, options: Hankel1dNhwcOptions) -> KernelPlan:
 
 def _arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     """The arguments, with what copies of an octet ask of them."""
-    return tuple(replace(a, multiple_of=CELL) if a.name in ("x", "dy") else a for a in gradient_arguments(spec))
+    demands = {"x": {"multiple_of": CELL}, "dy": {"multiple_of": CELL}, **one_pixel_wide(spec)}
+    return tuple(replace(a, **demands.get(a.name, {})) for a in gradient_arguments(spec))
 
 
 def _refusal(spec: KernelSpec, options: Hankel1dNhwcOptions) -> str | None:
@@ -111,8 +109,9 @@ def _refusal(spec: KernelSpec, options: Hankel1dNhwcOptions) -> str | None:
         return f"octets = {options.octets} (1, 2, 4 or 8)"
     if options.each not in (1, 2, 4, 8):
         return f"each = {options.each} channels of a warp (1, 2, 4 or 8)"
-    if options.taps > min(spec.s + BLOCK, MOST_TAPS) or (options.taps < spec.s and options.taps % BLOCK):
-        return f"taps = {options.taps}: all {spec.s}, or a multiple of {BLOCK}, at most {MOST_TAPS}"
+    all_taps = line_of(spec).taps
+    if options.taps > min(all_taps + BLOCK, MOST_TAPS) or (options.taps < all_taps and options.taps % BLOCK):
+        return f"taps = {options.taps}: all {all_taps}, or a multiple of {BLOCK}, at most {MOST_TAPS}"
     if options.chunks > partial_sums.MOST_CHUNKS:
         return f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
     made: Hankel1dNhwcNumbers = make_numbers(spec, options)
@@ -137,13 +136,14 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """Issue slots: copies, their way to sequences, reads of matrices and matrix instructions."""
     options: Hankel1dNhwcOptions = plan.options
     made: Hankel1dNhwcNumbers = plan.numbers
-    step = LOAD_SLOTS * (1 + len(made.pairs)) + MATRIX_SLOTS * len(made.blocks) + 10
-    octet = (made.groups + made.gradient_groups) * (BLOCK * COPY_SLOTS / LANES + TURN_SLOTS / 4) + OCTET * options.steps * step
-    items = -(-shape.q // made.span)
-    return shape.n * shape.p * items * made.channel_groups * options.octets * made.tap_tiles * octet
+    step = LOAD_SLOTS * (1 + len(made.loads)) + MATRIX_SLOTS * len(made.blocks) + 10
+    pixels = (made.groups + made.gradient_groups) * (BLOCK * COPY_SLOTS / LANES + TURN_SLOTS / 4)
+    octet = pixels + OCTET * options.steps * step
+    items = made.line.lines_of(shape) * -(-made.line.outputs_of(shape) // made.span)
+    return shape.n * items * made.channel_groups * options.octets * made.tap_tiles * octet
 
 
-# The pace is set so that layers that this serves are its own: see hankel's.
-ALGORITHM = Algorithm(name="hankel_1d_nhwc", summary="the filter's gradient on tensor cores; 16-bit depthwise filters of one row, NHWC",
-                      options=Hankel1dNhwcOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=0.15, operation=Operation.FILTER_GRADIENT)
+# The pace is fitted to filter_gradient's estimate at 4, 15 and 31 taps, which is a fourth of its time at 31.
+ALGORITHM = Algorithm(name="hankel_1d_nhwc", options=Hankel1dNhwcOptions, supports=supports, defaults=defaults,
+                      plan=plan, summary="the filter's gradient on tensor cores; 16-bit depthwise sequences, NHWC",
+                      space=space, estimate=estimate, pace=0.9, operation=Operation.FILTER_GRADIENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, Load, loads_of, offset_of, slices_of
+from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, Load, line_of, loads_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -45,6 +45,7 @@ class Toeplitz1dNumbers:
     copies: int             # of a thread
     copy_words: int         # words of one of the two copies of a padded filter
     filter_words: int       # of a sequence's
+    copy_bytes: int         # of a copy to shared memory
     outside: str            # name of the fragment of what stands outside of a sequence
 
     @property
@@ -52,8 +53,19 @@ class Toeplitz1dNumbers:
         return len(self.outputs) > 1
 
     @property
-    def single_loads(self) -> bool:
-        return any(len(load.blocks) == 1 for load in self.loads)
+    def offset(self) -> int:
+        """Columns of the input's first block before those of the first output."""
+        return self.first_weight - (BLOCK - 1)
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)
+
+    @property
+    def depths(self) -> frozenset[int]:
+        """Of the instructions."""
+        return frozenset(product.depth for load in self.loads for product in load.products)
 
     @property
     def shared_bytes(self) -> int:
@@ -61,19 +73,20 @@ class Toeplitz1dNumbers:
 
 
 def make_numbers(spec: KernelSpec, options: Toeplitz1dOptions) -> Toeplitz1dNumbers:
-    outputs, slices = options.columns // BLOCK, slices_of(spec)
+    line, outputs = line_of(spec), options.columns // BLOCK
+    slices = line.slices
     tile = TILE_ROWS * options.columns
     span = tile * options.warps * options.tiles
     team = LANES * options.warps
     pieces = span // BLOCK + slices - 1
-    margin = spec.padding[1][0] + offset_of(spec)
-    skipped = -margin % LINE
+    skipped = -line.margin % LINE
     chunks = (pieces * BLOCK + skipped) // options.vector
     copy_words = BLOCK // 2 * slices + 4
     border = spec.padding_mode
     return Toeplitz1dNumbers(
-        threads=team * options.sequences, team=team, tile=tile, span=span, margin=margin, skipped=skipped,
-        first_weight=BLOCK - 1 + offset_of(spec), slices=slices, outputs=tuple(range(outputs)),
+        threads=team * options.sequences, team=team, tile=tile, span=span, margin=line.margin, skipped=skipped,
+        first_weight=BLOCK - 1 + line.offset, slices=slices, outputs=tuple(range(outputs)),
         loads=loads_of(slices, outputs), patch=(pieces + -pieces % outputs) * BLOCK,
         chunks=chunks, copies=-(-chunks // team), copy_words=copy_words,
-        filter_words=2 * copy_words, outside="pixels" if border.reads_image else border.value)
+        filter_words=2 * copy_words, copy_bytes=2 * options.vector,
+        outside="pixels" if border.reads_image else border.value)

@@ -20,7 +20,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, WIDE, slices_of
+from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, WIDE, line_of, line_refusal
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.weights import Weights
@@ -36,7 +36,8 @@ MOST_TILES = 4                # of a warp by default, so that the filter is made
 FILTER_HELD = 72              # registers of a filter that stays in registers by default
 WIDE_SLICES = 12              # blocks of a filter from which rows of four blocks pay: matrices are read for all of them
 BLOCKS_WANTED = 16            # of each multiprocessor, that keep it busy
-REGISTER_MARGIN = 28          # addresses, the loop, and what the compiler has in flight
+SHARED_HELD = 8               # of one in shared memory; sm_120 holds a quarter of it besides
+REGISTER_MARGIN = 36          # addresses, the loop, and what the compiler has in flight
 MATRIX_SLOTS = 8              # issue slots that a matrix instruction of full depth stands for in the estimate,
 LOAD_SLOTS = 16               # a read of four matrices, which takes four turns of shared memory,
 COPY_SLOTS = 10               # and 32 copies with their places
@@ -48,19 +49,16 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.arch} has no matrix instructions of this shape (from sm_80 on)"
     if refusal is None and spec.channels != 1:
         refusal = f"{spec.channels} channels in a group (a banded matrix holds one: planes, or C = groups)"
-    if refusal is None and (spec.r != 1 or spec.padding[0] != (0, 0)):
-        refusal = f"a filter of {spec.r} rows (one: of sequences), or padding above or below"
-    if refusal is None and (spec.stride != (1, 1) or spec.dilation[1] != 1):
-        refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
-    if refusal is None and spec.s > MOST_TAPS:
-        refusal = f"{spec.s} taps (at most {MOST_TAPS})"
+    refusal = refusal or line_refusal(spec, columns=False)
+    if refusal is None and line_of(spec).taps > MOST_TAPS:
+        refusal = f"{line_of(spec).taps} taps (at most {MOST_TAPS})"
     return refusal or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Toeplitz1dOptions:
     """Rows of one block for short filters, else of four; whole sequences in a block, or equal parts of them, but so
     that there are blocks for all multiprocessors; short sequences several in a block."""
-    slices = slices_of(spec)
+    slices = line_of(spec).slices
     options = Toeplitz1dOptions(
         weights=Weights.REGISTERS if slices <= FILTER_HELD else Weights.SHARED,
         vector=1 if shape is None else math.gcd(shape.w, BLOCK))
@@ -89,7 +87,7 @@ def plan(spec: KernelSpec, options: Toeplitz1dOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_resident(spec, registers, numbers))
-    refusal = _refusal(spec, options, numbers, registers)
+    refusal = _refusal(spec, options, numbers)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options)
@@ -115,7 +113,7 @@ def _value_refusal(options: Toeplitz1dOptions) -> str | None:
     return None
 
 
-def _refusal(spec: KernelSpec, options: Toeplitz1dOptions, numbers: Toeplitz1dNumbers, registers: int) -> str | None:
+def _refusal(spec: KernelSpec, options: Toeplitz1dOptions, numbers: Toeplitz1dNumbers) -> str | None:
     """Why these plan values cannot be had, or None."""
     if numbers.threads > BLOCK_THREADS:
         return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
@@ -124,8 +122,6 @@ def _refusal(spec: KernelSpec, options: Toeplitz1dOptions, numbers: Toeplitz1dNu
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         return (f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
                 f"{spec.hardware.resident_threads}")
-    if options.weights is Weights.REGISTERS and registers > 240:
-        return f"about {registers} registers (at most 240): weights = shared"
     return None
 
 
@@ -145,7 +141,7 @@ def _arguments(spec: KernelSpec, options: Toeplitz1dOptions) -> tuple[Argument, 
 
 
 def _registers(spec: KernelSpec, options: Toeplitz1dOptions, numbers: Toeplitz1dNumbers) -> int:
-    held = numbers.slices if options.weights is Weights.REGISTERS else 4
+    held = numbers.slices if options.weights is Weights.REGISTERS else SHARED_HELD + numbers.slices // 4
     in_flight = 2 * (len(numbers.outputs) + 3)
     outputs = 4 * len(numbers.outputs)
     return outputs + held + in_flight + REGISTER_MARGIN + step_registers(spec, outputs)
@@ -192,6 +188,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return shape.n * plan.spec.k * shape.p * (tiles * tile + blocks * setup)
 
 
-ALGORITHM = Algorithm(name="toeplitz_1d", summary="a sequence in rows that overlap, on tensor cores; 16-bit depthwise, NCHW",
-                      options=Toeplitz1dOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+ALGORITHM = Algorithm(name="toeplitz_1d", options=Toeplitz1dOptions, supports=supports, defaults=defaults, plan=plan,
+                      summary="a sequence in rows that overlap, on tensor cores; 16-bit depthwise, NCHW", space=space,
+                      estimate=estimate, pace=0.7)

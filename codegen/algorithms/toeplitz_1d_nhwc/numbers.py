@@ -6,7 +6,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, Load, loads_of, offset_of, slices_of
+from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, Line, Load, line_of, loads_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -31,6 +31,7 @@ class Toeplitz1dNhwcOptions:
 class Toeplitz1dNhwcNumbers:
     """What the template writes; elements of 16 bits unless it says otherwise."""
 
+    line: Line
     threads: int
     channels: int           # of a block
     total_octets: int
@@ -45,7 +46,7 @@ class Toeplitz1dNhwcNumbers:
     outputs: tuple[int, ...]    # blocks of outputs of a row of a tile
     loads: tuple[Load, ...]
     groups: int             # eights of pixels that a block reads
-    pitch: int              # elements from a sequence to the next: an odd number of pieces, so that eight lie in all banks
+    pitch: int              # elements to the next sequence: an odd number of pieces, so that eight meet all banks
     out_groups: int         # eights of outputs
     out_pitch: int
     copy_words: int         # words of one of the two copies of a padded filter
@@ -58,8 +59,19 @@ class Toeplitz1dNhwcNumbers:
         return len(self.outputs) > 1
 
     @property
-    def single_loads(self) -> bool:
-        return any(len(load.blocks) == 1 for load in self.loads)
+    def offset(self) -> int:
+        """Columns of the input's first block before those of the first output."""
+        return self.first_weight - (BLOCK - 1)
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)
+
+    @property
+    def depths(self) -> frozenset[int]:
+        """Of the instructions."""
+        return frozenset(product.depth for load in self.loads for product in load.products)
 
     @property
     def shared_bytes(self) -> int:
@@ -67,7 +79,8 @@ class Toeplitz1dNhwcNumbers:
 
 
 def make_numbers(spec: KernelSpec, options: Toeplitz1dNhwcOptions) -> Toeplitz1dNhwcNumbers:
-    outputs, slices = options.columns // BLOCK, slices_of(spec)
+    line, outputs = line_of(spec), options.columns // BLOCK
+    slices = line.slices
     tile = TILE_ROWS * options.columns
     span, channels, total = tile * options.tiles, OCTET * options.octets, spec.c // OCTET
     groups, out_groups = span // BLOCK + slices - 1, span // BLOCK
@@ -76,9 +89,9 @@ def make_numbers(spec: KernelSpec, options: Toeplitz1dNhwcOptions) -> Toeplitz1d
     out_pitch = _odd(out_groups) * BLOCK
     border = spec.padding_mode
     return Toeplitz1dNhwcNumbers(
-        threads=LANES * options.warps, channels=channels, total_octets=total, channel_groups=channel_groups,
+        line=line, threads=LANES * options.warps, channels=channels, total_octets=total, channel_groups=channel_groups,
         cut=total % options.octets > 0, permuted=cells.are_permuted(options.octets), tile=tile, span=span,
-        margin=spec.padding[1][0] + offset_of(spec), first_weight=BLOCK - 1 + offset_of(spec), slices=slices,
+        margin=line.margin, first_weight=BLOCK - 1 + line.offset, slices=slices,
         outputs=tuple(range(outputs)), loads=loads_of(slices, outputs), groups=groups,
         pitch=_odd(groups + -groups % outputs) * BLOCK, out_groups=out_groups, out_pitch=out_pitch,
         copy_words=copy_words, filter_words=2 * copy_words,

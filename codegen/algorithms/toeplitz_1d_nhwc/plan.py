@@ -17,7 +17,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, WIDE, slices_of
+from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, WIDE, line_of, line_refusal, one_pixel_wide
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.weights import Weights
@@ -32,6 +32,7 @@ FILTER_HELD = 72              # registers of a filter that stays in registers by
 WIDE_SLICES = 12              # blocks of a filter from which rows of four blocks pay: matrices are read for all of them
 MOST_SHARED = 72 * 1024       # bytes of a block by default, so that a multiprocessor holds three
 BLOCKS_WANTED = 4             # of each multiprocessor, that keep it busy
+SHARED_HELD = 8               # of one in shared memory; sm_120 holds a quarter of it besides
 REGISTER_MARGIN = 36          # addresses, the loops, and what the compiler has in flight
 MATRIX_SLOTS = 8              # issue slots that a matrix instruction of full depth stands for in the estimate,
 LOAD_SLOTS = 16               # a read of four matrices, which takes four turns of shared memory,
@@ -48,27 +49,25 @@ def supports(spec: KernelSpec) -> str | None:
         refusal = f"{spec.channels} channels and {spec.filters} filters a group (depthwise only: one and one)"
     if refusal is None and spec.c % OCTET:
         refusal = f"{spec.c} channels: a pixel is read {OCTET} channels at a time"
-    if refusal is None and (spec.r != 1 or spec.padding[0] != (0, 0)):
-        refusal = f"a filter of {spec.r} rows (one: of sequences), or padding above or below"
-    if refusal is None and (spec.stride != (1, 1) or spec.dilation[1] != 1):
-        refusal = "stride and dilation other than 1: neighbouring outputs would not share a band"
-    if refusal is None and spec.s > MOST_TAPS:
-        refusal = f"{spec.s} taps (at most {MOST_TAPS})"
+    refusal = refusal or line_refusal(spec, columns=True)
+    if refusal is None and line_of(spec).taps > MOST_TAPS:
+        refusal = f"{line_of(spec).taps} taps (at most {MOST_TAPS})"
     return refusal or border_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Toeplitz1dNhwcOptions:
     """64 bytes of a pixel, as far as the channels have them; rows of one block for short filters, else of four; two
     tiles of a row, fewer where blocks would be few."""
-    slices, total = slices_of(spec), spec.c // OCTET
+    slices, total = line_of(spec).slices, spec.c // OCTET
     octets = next(n for n in (4, 2, 1) if n == 1 or (n <= total and -(-total // n) * n <= 1.25 * total))
     options = Toeplitz1dNhwcOptions(octets=octets,
                                     weights=Weights.REGISTERS if slices <= FILTER_HELD else Weights.SHARED)
-    wide = slices >= WIDE_SLICES and (shape is None or shape.q > TILE_ROWS * BLOCK)
+    line = line_of(spec)
+    wide = slices >= WIDE_SLICES and (shape is None or line.outputs_of(shape) > TILE_ROWS * BLOCK)
     options = replace(options, columns=WIDE if wide else BLOCK, tiles=1 if wide else 2)
     if shape is not None and not wide:
-        needed = -(-shape.q // (TILE_ROWS * BLOCK))
-        rows = assumed_batch(shape) * shape.p * -(-total // octets)
+        needed = -(-line.outputs_of(shape) // (TILE_ROWS * BLOCK))
+        rows = assumed_batch(shape) * line.lines_of(shape) * -(-total // octets)
         few = rows * -(-needed // 2) < BLOCKS_WANTED * spec.hardware.multiprocessors
         options = replace(options, tiles=1 if few or needed == 1 else 2)
     while options.octets > 1 and make_numbers(spec, options).shared_bytes > MOST_SHARED:
@@ -84,13 +83,14 @@ def plan(spec: KernelSpec, options: Toeplitz1dNhwcOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_resident(spec, registers, numbers))
-    refusal = _refusal(spec, options, numbers, registers)
+    refusal = _refusal(spec, options, numbers)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec)
-    grid = (Blocks(of=Dimension.Q, add=numbers.span - 1, per=numbers.span, limit=GRID_LIMIT[0]),
+    line = numbers.line
+    grid = (Blocks(of=line.outputs, add=numbers.span - 1, per=numbers.span, limit=GRID_LIMIT[0]),
             Blocks(times=numbers.channel_groups, limit=GRID_LIMIT[1]),
-            Blocks(of=Dimension.N, by=(Dimension.P,), limit=GRID_LIMIT[2]))
+            Blocks(of=Dimension.N, by=line.others, limit=GRID_LIMIT[2]))
     launch = Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1), shared_bytes=numbers.shared_bytes,
                     arguments=tuple(a.name for a in arguments))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("toeplitz_1d_nhwc/kernel.cu.jinja",),
@@ -107,8 +107,7 @@ def _value_refusal(options: Toeplitz1dNhwcOptions) -> str | None:
     return None
 
 
-def _refusal(spec: KernelSpec, options: Toeplitz1dNhwcOptions, numbers: Toeplitz1dNhwcNumbers,
-             registers: int) -> str | None:
+def _refusal(spec: KernelSpec, options: Toeplitz1dNhwcOptions, numbers: Toeplitz1dNhwcNumbers) -> str | None:
     """Why these plan values cannot be had, or None."""
     if numbers.threads > BLOCK_THREADS:
         return f"{options.warps} warps are more than a block's {BLOCK_THREADS} threads"
@@ -119,8 +118,6 @@ def _refusal(spec: KernelSpec, options: Toeplitz1dNhwcOptions, numbers: Toeplitz
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         return (f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
                 f"{spec.hardware.resident_threads}")
-    if options.weights is Weights.REGISTERS and registers > 240:
-        return f"about {registers} registers (at most 240): weights = shared"
     return None
 
 
@@ -133,12 +130,12 @@ def _resident(spec: KernelSpec, registers: int, numbers: Toeplitz1dNhwcNumbers) 
 
 def _arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     """The layer's arguments, with what copies and stores of an octet ask of them."""
-    return tuple(replace(a, multiple_of=CELL) if a.name in ("x", "y") else a
-                 for a in layer_arguments(spec, as_elements=True))
+    demands = {"x": {"multiple_of": CELL}, "y": {"multiple_of": CELL}, **one_pixel_wide(spec)}
+    return tuple(replace(a, **demands.get(a.name, {})) for a in layer_arguments(spec, as_elements=True))
 
 
 def _registers(spec: KernelSpec, options: Toeplitz1dNhwcOptions, numbers: Toeplitz1dNhwcNumbers) -> int:
-    held = numbers.slices if options.weights is Weights.REGISTERS else 4
+    held = numbers.slices if options.weights is Weights.REGISTERS else SHARED_HELD + numbers.slices // 4
     outputs = 4 * len(numbers.outputs)
     return outputs + held + 2 * (len(numbers.outputs) + 3) + REGISTER_MARGIN + step_registers(spec, outputs)
 
@@ -147,16 +144,17 @@ def _cost(spec: KernelSpec, numbers: Toeplitz1dNhwcNumbers, registers: int) -> C
     instructions = sum(len(load.products) for load in numbers.loads)
     return Cost(unit=f"{TILE_ROWS} rows x {numbers.tile // TILE_ROWS} outputs, {instructions} matrix instructions",
                 warp_loads=-(-numbers.tile // (LANES * BLOCK)), shuffles=0, fma=0, registers=registers,
-                direct_loads=numbers.tile * spec.s // LANES, no_spills=registers <= 255)
+                direct_loads=numbers.tile * numbers.line.taps // LANES, no_spills=registers <= 255)
 
 
 def _phrase(options: Toeplitz1dNhwcOptions, numbers: Toeplitz1dNhwcNumbers) -> str:
-    return (f"{numbers.span} outputs of a row of {numbers.channels} channels a block, {options.tiles} tiles of {TILE_ROWS} x "
-            f"{options.columns} each; {options.warps} warps take the channels in turn; filter in {options.weights.value}")
+    return (f"{numbers.span} outputs of a row of {numbers.channels} channels a block, {options.tiles} tiles of "
+            f"{TILE_ROWS} x {options.columns} each; {options.warps} warps take the channels in turn; filter in "
+            f"{options.weights.value}")
 
 
 def _notes(spec: KernelSpec, numbers: Toeplitz1dNhwcNumbers) -> tuple[str, ...]:
-    used = spec.s / (numbers.slices * BLOCK)
+    used = numbers.line.taps / (numbers.slices * BLOCK)
     return (f"{100 * used:.0f} % of the products are the filter's, the others are with zeros",
             "a zero beside the filter meets real input: an infinity or NaN spreads to up to "
             f"{BLOCK * numbers.slices} outputs of its channel",
@@ -178,10 +176,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     channel = tile * options.tiles + numbers.slices + 20
     octet = (numbers.groups * (8 * COPY_SLOTS / LANES + TURN_SLOTS / 4) + numbers.out_groups * STORE_SLOTS / 4
              + OCTET * (channel + numbers.filter_words * 14 / LANES))
-    blocks = -(-shape.q // numbers.span)
-    return shape.n * shape.p * blocks * numbers.channel_groups * options.octets * octet
+    blocks = numbers.line.lines_of(shape) * -(-numbers.line.outputs_of(shape) // numbers.span)
+    return shape.n * blocks * numbers.channel_groups * options.octets * octet
 
 
-ALGORITHM = Algorithm(name="toeplitz_1d_nhwc", summary="sequences in rows that overlap, on tensor cores; 16-bit depthwise, NHWC",
-                      options=Toeplitz1dNhwcOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate)
+ALGORITHM = Algorithm(name="toeplitz_1d_nhwc", options=Toeplitz1dNhwcOptions, supports=supports, defaults=defaults,
+                      plan=plan, summary="sequences in rows that overlap, on tensor cores; 16-bit depthwise, NHWC",
+                      space=space, estimate=estimate, pace=0.75)

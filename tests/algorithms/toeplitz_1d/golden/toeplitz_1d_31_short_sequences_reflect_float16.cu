@@ -1,0 +1,148 @@
+// warpconv 0.1.0: toeplitz_1d, float16. Generated from templates/toeplitz_1d/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,64,H,W --filter 128,1,31 --padding 0,15 --padding-mode reflect --groups 64 \
+//     --dtype float16 --epilogue relu --arch sm_90 --algorithm toeplitz_1d \
+//     --set columns=8 --set warps=1 --set tiles=1 --set sequences=4 --set vector=4 --set store_vector=1 \
+//     --set weights=registers --set min_blocks=8
+//
+// layer  x[N, 64, H, W] * w[128, 1, 1, 31] -> y[N, 128, P, Q], stride 1, padding 0,15 (reflect), groups 64, float16,
+//        then relu
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
+// plan   1 tiles of 16 x 8 outputs a warp, 1 warps a sequence, 4 sequences a block; filter in registers, 4 elements a
+//        copy
+// cost   16 rows x 8 outputs, 3 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 53 registers
+//        (direct: 124 loads)
+// note   78 % of the products are the filter's, the others are with zeros
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 40 outputs
+// note   2048 bytes of shared memory a block
+//
+// A warp makes TILE_ROWS stretches of COLUMNS neighbouring outputs at a time: their input, a matrix whose row r begins
+// r * COLUMNS elements further on in the sequence, times a banded matrix of the filter, T[k][n] = w[k - n - 1]. Rows
+// overlap: in shared memory the sequence lies once, and the matrices of eight rows by eight columns are read from it
+// (in_b<block>_top, _low).
+constexpr int K = 128;                          // filters, each with its sequence
+constexpr int FILTERS = 2;                      // of them for one channel of the input
+constexpr int S = 31;                           // taps
+constexpr int PAD_RIGHT = 15;                   // elements after a sequence that windows reach
+constexpr int COLUMNS = 8;                      // outputs of a row of a tile
+constexpr int TILE_ROWS = 16;                   // rows of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2 * COLUMNS; // outputs of a tile to the second row of a lane
+constexpr int TILE = TILE_ROWS * COLUMNS;       // outputs of a tile
+// columns of a block of the banded matrix, elements of a piece of shared memory
+constexpr int BLOCK = 8;
+constexpr int TILES = 1;                        // tiles of a warp
+constexpr int SPAN = 128;                       // outputs of a sequence in a block
+constexpr int SEQUENCES = 4;                    // sequences of a block
+constexpr int TEAM = 32;                        // threads of a sequence
+constexpr int MARGIN = 16;                      // elements of a patch before the place of its first output
+constexpr int SKIPPED = 48;                     // elements before them in a line of memory
+constexpr int PATCH = 160;                      // elements of a sequence's patch
+constexpr int VECTOR = 4;                       // elements of a copy
+constexpr int CHUNKS = 52;                      // copies of a patch
+constexpr int COPY_WORDS = 24;                  // words of the padded filter
+constexpr int FILTER_WORDS = 48;                // words of its two copies
+constexpr int BAND_WORDS = 4;                   // words of a lane's block of the banded matrix, from one to the next
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
+// is not repeated.
+__device__ __forceinline__ int at_border(int i, int size) {
+    if (size == 1) return 0;
+#pragma unroll 1
+    while ((unsigned)i >= (unsigned)size) i = i < 0 ? -i : size - 2 - (i - size);
+    return i;
+}
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+
+// What happens to an output value before it is stored: relu.
+__device__ __forceinline__ float finish(float value) {
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// copies from global to shared memory, past the registers
+__device__ __forceinline__ void wc_copy_async_if_8(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+__device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+extern "C" __global__ void __launch_bounds__(128, 8)
+toeplitz_1d_1x31(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    __shared__ __align__(16) unsigned short patches[SEQUENCES * PATCH];
+    __shared__ unsigned filters[SEQUENCES * FILTER_WORDS];
+    const int lane = threadIdx.x % 32, pair = lane % 4;
+    const int team = threadIdx.x / TEAM, member = threadIdx.x % TEAM;
+    unsigned short* const patch = patches + team * PATCH;
+    // the row of a tile whose address this lane gives, of the first of two blocks and of the second
+    const unsigned short* const in_lane = patch + (lane % TILE_ROWS + lane / TILE_ROWS) * BLOCK;
+    // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
+    const unsigned* const filter_words = filters + team * FILTER_WORDS + (7 - lane / 4) % 2 * COPY_WORDS
+        + (2 * pair + 7 - lane / 4) / 2;
+    const int q_first = blockIdx.x * SPAN;
+    const index_t rows = (index_t)N * K * P;
+    for (index_t group = blockIdx.y; group * SEQUENCES < rows; group += gridDim.y) {
+        const index_t row = min(group * SEQUENCES + team, rows - 1), plane = row / P;     // a row of an output plane
+        const unsigned short* const x_row = x + (plane / FILTERS * P + row % P) * W;
+        const int k = (int)(plane % K);
+        __syncthreads();                                        // all have used what was there before
+        for (int i = member; i < CHUNKS; i += TEAM) {
+            const int at = i * VECTOR - SKIPPED, column = q_first - MARGIN + at;
+            unsigned short* const to = patch + at;
+            const bool inside = (unsigned)column < (unsigned)W;
+            if (at < 0) continue;
+            wc_copy_async_if_8(inside, to, x_row + column);
+            if (!inside) {
+#pragma unroll 1
+                for (int e = 0; e < VECTOR; ++e) to[e] = column + e < W + PAD_RIGHT
+                    ? __ldg(x_row + at_border(column + e, W)) : 0;
+            }
+        }
+        wc_copy_async_commit();
+        // the filter between zeros, once from each even and once from each odd element on
+        for (int i = member; i < FILTER_WORDS; i += TEAM) {
+            const int s = i % COPY_WORDS * 2 + i % FILTER_WORDS / COPY_WORDS - 8;
+            const unsigned short* const from = w + (index_t)k * S + s;
+            const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
+                high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+            (filters + team * FILTER_WORDS)[i] = low | high << 16;
+        }
+        wc_copy_async_wait_group();
+        __syncthreads();
+        // this lane's words of the banded matrix
+        const unsigned filter_b0 = filter_words[0], filter_b1 = filter_words[BAND_WORDS],
+            filter_b2 = filter_words[2 * BAND_WORDS], filter_b3 = filter_words[3 * BAND_WORDS];
+        const unsigned filter_b4 = filter_words[4 * BAND_WORDS];
+        unsigned short* const y_row = y + row * Q;
+#pragma unroll 1
+        for (int turn = 0; turn < TILES; ++turn) {
+            const int tile = turn, q_tile = q_first + tile * TILE;
+            if (q_tile >= Q) break;
+            const unsigned short* const in = in_lane + tile * (TILE_ROWS * BLOCK);
+            float4 acc_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            unsigned in_b0_top, in_b0_low, in_b1_top, in_b1_low;
+            wc_load_matrices_4(in_b0_top, in_b0_low, in_b1_top, in_b1_low, in);
+            wc_mma_halves_16(acc_0, in_b0_top, in_b0_low, in_b1_top, in_b1_low, filter_b0, filter_b1);
+            unsigned in_b2_top, in_b2_low, in_b3_top, in_b3_low;
+            wc_load_matrices_4(in_b2_top, in_b2_low, in_b3_top, in_b3_low, in + 2 * BLOCK);
+            wc_mma_halves_16(acc_0, in_b2_top, in_b2_low, in_b3_top, in_b3_low, filter_b2, filter_b3);
+            unsigned in_b4_top, in_b4_low;
+            wc_load_matrices_2(in_b4_top, in_b4_low, in + 4 * BLOCK);
+            wc_mma_halves_8(acc_0, in_b4_top, in_b4_low, filter_b4);
+            const int q = q_tile + 2 * lane;
+            if (group * SEQUENCES + team < rows && q < Q) y_row[q] = wc_float_to_half(finish(acc_0.x));
+            if (group * SEQUENCES + team < rows && q + 1 < Q) y_row[q + 1] = wc_float_to_half(finish(acc_0.y));
+            if (group * SEQUENCES + team < rows && q + HALF_TILE < Q) y_row[q + HALF_TILE] =
+                wc_float_to_half(finish(acc_0.z));
+            if (group * SEQUENCES + team < rows && q + HALF_TILE + 1 < Q) y_row[q + HALF_TILE + 1] =
+                wc_float_to_half(finish(acc_0.w));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+"""Layers of filters of one row over sequences, in float64: windows of the padded rows, summed by einsum."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from warpconv.codegen.border import Border
+from warpconv.codegen.shape import ConvShape
+
+from . import axes, settings
+from .reference import ELEMENTS, EPSILON, PAD_MODES, Expected, half_a_step
+
+HALVES = ("float16", "bfloat16")
+
+
+def layer(taps: int, length: int, *, channels: int = 3, multiplier: int = 1, **changes: Any) -> ConvShape:
+    """A depthwise layer of 16 bits, of one row unless ``changes`` say another; causal."""
+    return ConvShape(**{**dict(n=2, c=channels, h=1, w=length, k=channels * multiplier, groups=channels, r=1, s=taps,
+                               padding=((0, 0), (taps - 1, 0)), dtype="float16"), **changes})
+
+
+def bordered(shape: ConvShape, mode: str | Border) -> ConvShape:
+    """The layer with another border; 0.5 is the value of "constant"."""
+    return replace(shape, padding_mode=mode, padding_value=0.5 if Border(mode) is Border.CONSTANT else 0.0)
+
+
+def layer_of(row: axes.Row) -> dict[str, Any]:
+    """The layer of a row of the case table; padding "causal": all that windows reach stands before a sequence, "large":
+    whole windows lie outside of it."""
+    taps = row["filter"][1]
+    named = {"causal": ((0, 0), (taps - 1, 0)), "large": ((0, 0), (taps + 2, taps + 1))}
+    return axes.layer_of({**row, "padding": named.get(row["padding"], row["padding"])})
+
+
+def place_of(text: str, piece: int) -> int:
+    """Where an emitted text lays a piece of 16 bytes of shared memory; as it comes where the text says nothing."""
+    found = re.search(r"int place_of\(int piece\) { return ([^;]+); }", text)
+    return piece if found is None else eval(found[1].replace("/", "//"), {"piece": piece})
+
+
+def lies_without_conflicts(text: str, row: int) -> bool:
+    """Whether eight pieces ``row`` apart, from any one on, lie in the eight banks of 16 bytes, as those of a line of
+    128 bytes do, and no two pieces of whole rows in one place."""
+    place = functools.partial(place_of, text)
+    matrices = all(len({place(first + row * i) % 8 for i in range(8)}) == 8 for first in range(256))
+    lines = all({place(line + i) % 8 for i in range(8)} == set(range(8)) for line in range(0, 256, 8))
+    whole = all({place(i) for i in range(row * rows)} == set(range(row * rows)) for rows in range(1, 64))
+    return matrices and lines and whole
+
+
+class Sequences:
+    """Random arrays of a layer, with no symmetry, and what is made of them; axes (N, C, H, W), (K, 1, 1, S)."""
+
+    def __init__(self, shape: ConvShape, *parts: int):
+        rng, element = settings.generator(41, *parts), ELEMENTS[shape.dtype]
+        self.shape, self.relu = shape, True
+        self.x, w, self.dy = (rng.standard_normal(sizes).astype(np.float32)
+                              for sizes in (shape.input_shape, shape.weight_shape, shape.output_shape))
+        w += np.sign(w) * np.linspace(0.1, 1.0, w.size, dtype=np.float32).reshape(w.shape)
+        self.bias = rng.standard_normal(shape.k).astype(element)
+        self.x, self.w, self.dy = (array.astype(element) for array in (self.x, w, self.dy))
+
+    def windows(self, size: bool = False) -> np.ndarray:
+        """(N, K, P, Q, S): what each output reads, or the size of it."""
+        shape = self.shape
+        mode = PAD_MODES[shape.padding_mode]
+        value = {"constant_values": shape.padding_value} if mode == "constant" else {}
+        x = np.pad(self.x.astype(np.float64), ((0, 0), (0, 0), *shape.padding), mode, **value)
+        found = np.lib.stride_tricks.sliding_window_view(np.abs(x) if size else x, shape.s, axis=3)
+        return np.repeat(found, shape.k // shape.c, axis=1)
+
+    @functools.cached_property
+    def outputs(self) -> Expected:
+        """Of the layer with its bias, and its relu if it has one."""
+        w, b = self.w[:, 0, 0].astype(np.float64), self.bias.astype(np.float64)[:, None, None]
+        made = np.einsum("nkpqs,ks->nkpq", self.windows(), w) + b
+        size = np.einsum("nkpqs,ks->nkpq", self.windows(size=True), np.abs(w)) + np.abs(b)
+        return self._expected(np.maximum(made, 0.0) if self.relu else made, size, self.shape.s)
+
+    @functools.cached_property
+    def filter_gradient(self) -> Expected:
+        dy = self.dy.astype(np.float64)
+        made = np.einsum("nkpqs,nkpq->ks", self.windows(), dy)
+        size = np.einsum("nkpqs,nkpq->ks", self.windows(size=True), np.abs(dy))
+        summed = self.shape.n * self.shape.p * self.shape.q
+        return self._expected(*(array[:, None, None] for array in (made, size)), summed)
+
+    def _expected(self, made: np.ndarray, size: np.ndarray, summed: int) -> Expected:
+        tolerance = (summed + 2) * EPSILON * size
+        tolerance = tolerance + half_a_step(np.abs(made) + tolerance, self.shape.dtype)
+        return Expected(made, tolerance, ELEMENTS[self.shape.dtype])
