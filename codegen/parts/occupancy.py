@@ -17,9 +17,10 @@ def step_registers(spec: KernelSpec, outputs: int) -> int:
 
 
 def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:
-    """Blocks that a multiprocessor holds when a thread has ``registers``, by these and its threads; at least 1."""
+    """Blocks that a multiprocessor holds when a thread has ``registers``, by these and its threads, which come in whole
+    warps: a block of 33 has registers of 64; at least 1."""
     fitting = REGISTER_FILE // (-(-registers // REGISTER_UNIT) * REGISTER_UNIT)
-    return max(1, min(fitting, hardware.resident_threads) // threads)
+    return max(1, min(fitting, hardware.resident_threads) // (-(-threads // LANES) * LANES))
 
 
 def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from warpconv.codegen.errors import ArgumentError
 from warpconv.codegen.hardware import H200, H200_SHARED_FILLED, LANES, Arch, Hardware, TensorCores
+from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import canonical, decode, plan_digest
@@ -52,6 +53,12 @@ def test_an_architecture_between_rows_has_the_one_before() -> None:
 def test_a_gpu_has_at_least_one_multiprocessor() -> None:
     with pytest.raises(ArgumentError, match="multiprocessors"):
         Hardware.of("sm_90", multiprocessors=0)
+
+
+def test_blocks_have_registers_of_whole_warps() -> None:
+    for threads in (1, 33, 36, 63, 120):
+        whole = -(-threads // LANES) * LANES
+        assert resident_blocks(H200, 96, threads) == resident_blocks(H200, 96, whole) == 682 // whole
 
 
 def test_shares_are_of_the_h200() -> None:

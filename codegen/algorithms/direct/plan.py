@@ -19,7 +19,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.latency import lone_thread
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
@@ -35,6 +35,9 @@ WEIGHTS_HELD = 100     # weights of one channel that a thread keeps in registers
 MOST_REGISTERS = 200   # planned registers beyond which it may spill
 REGISTER_MARGIN = 24   # beyond the planned registers, so that nothing spills; unbounded, the compiler takes all 255
 NHWC_COLUMNS = 4       # columns that share a load of a weight, which in NHWC is one of a sector for every lane
+EASY_TAPS = 4          # of a row without guards, whose pixels find registers beside; NVRTC 13 loads those of more ahead
+MOST_AHEAD = 24        # registers of such pixels beyond which sm_120 may spill (3x15 168 bytes)
+PLACES = 4             # registers of a column for where a border has it from, kept for all rows (reflect takes none)
 PACE = 2.3
 WAITS = 1.3            # besides, beside estimates in cycles (Algorithm.waits): in NHWC of lone threads alone
 FAR_BYTES = 256        # between lanes' pixels, from which on each is a line of the cache for itself
@@ -154,9 +157,14 @@ def _plan_nhwc(spec: KernelSpec, options: DirectOptions) -> KernelPlan:
     grid = (Blocks(of=Dimension.Q, add=across - 1, per=across, limit=GRID_LIMIT[0]),
             Blocks(of=Dimension.P, limit=GRID_LIMIT[1]), Blocks(of=Dimension.N, times=k_blocks, limit=GRID_LIMIT[2]))
     unrolled = taps if unroll_rows else spec.s
-    registers = 28 + outputs + 3 * columns + min(unrolled * options.k_tile, 64) + step_registers(spec, outputs)
+    hoists = spec.channels == 1 and unroll_rows and spec.r > 1 and not numbers.guard    # nothing holds a load back
+    ahead = columns * max(0, spec.s - EASY_TAPS) if hoists else 0
+    places = PLACES * columns if spec.padding_mode in (Border.REPLICATE, Border.CIRCULAR) else 0
+    registers = (28 + outputs + 3 * columns + min(unrolled * options.k_tile, 64) + ahead + places
+                 + step_registers(spec, outputs))
     filters = f"{options.k_tile} filter{'s' if options.k_tile > 1 else ''}"
     return _finished(spec, options, numbers, grid, registers, "direct/kernel_nhwc.cu.jinja",
+                     promised=ahead <= MOST_AHEAD,
                      unit=f"32 x {columns} outputs of {filters}", loads=taps * spec.channels * columns,
                      fma=taps * spec.channels * outputs,
                      phrase=f"one thread for {columns} output column{'s' if columns > 1 else ''} of {filters}, "
@@ -179,9 +187,9 @@ def _padding(spec: KernelSpec) -> dict[str, Any]:
 
 def _finished(spec: KernelSpec, options: DirectOptions, numbers: DirectNumbers | DirectNhwcNumbers,
               grid: tuple[Blocks, Blocks, Blocks], registers: int, template: str, *, unit: str, loads: int, fma: int,
-              phrase: str) -> KernelPlan:
+              phrase: str, promised: bool = True) -> KernelPlan:
     if options.min_blocks == DERIVED:
-        fitting = resident_blocks(spec.hardware, registers + REGISTER_MARGIN, numbers.threads)
+        fitting = blocks_by_quarters(spec.hardware, registers + REGISTER_MARGIN, -(-numbers.threads // LANES))
         options = replace(options, min_blocks=fitting)
     arguments = layer_arguments(spec)
     launch = Launch(entry=spec.name, block=(options.block_size_x, options.block_size_y, 1), grid=grid,
@@ -190,7 +198,7 @@ def _finished(spec: KernelSpec, options: DirectOptions, numbers: DirectNumbers |
         spec=spec, options=options, numbers=numbers, templates=(template,),
         program=Program(arguments=arguments, steps=(launch,)), phrase=phrase,
         cost=Cost(unit=unit, warp_loads=loads, shuffles=0, fma=fma, registers=registers, direct_loads=loads,
-                  no_spills=registers <= MOST_REGISTERS))
+                  no_spills=promised and registers <= MOST_REGISTERS))
 
 
 def _check(spec: KernelSpec, options: DirectOptions) -> None:

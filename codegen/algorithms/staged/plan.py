@@ -17,7 +17,8 @@ from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.hardware import (
+    BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT, THREAD_REGISTERS)
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
@@ -142,7 +143,7 @@ def _default_buffers(spec: KernelSpec, options: StagedOptions) -> int:
     if options.stage is Stage.REGISTERS or spec.k % options.planes or _refusal(spec, replace(options, buffers=2)):
         return 1
     single = _numbers(spec, replace(options, buffers=1))
-    held = _resident(spec, single, _thread_cost(spec, options))
+    held = _resident(spec, options, single, _thread_cost(spec, options))
     return 1 if spec.r * spec.s < MANY_WEIGHTS and held * single.buffer_bytes >= IN_FLIGHT_WANTED else 2
 
 
@@ -155,7 +156,7 @@ def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     if options.min_blocks == DERIVED:
-        options = replace(options, min_blocks=_resident(spec, numbers, strip))
+        options = replace(options, min_blocks=_resident(spec, options, numbers, strip))
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
         raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
                                     f"holds {spec.hardware.resident_threads} threads")
@@ -229,10 +230,14 @@ def _resource_refusal(spec: KernelSpec, options: StagedOptions) -> str | None:
     return None
 
 
-def _resident(spec: KernelSpec, numbers: StagedNumbers, strip: StripCost) -> int:
-    """Blocks that a multiprocessor holds: by registers, and by shared memory."""
-    warps = -(-numbers.threads // LANES)
-    each = LANES * -(-strip.registers // REGISTER_UNIT) * REGISTER_UNIT
+def _resident(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers, strip: StripCost) -> int:
+    """Blocks that a multiprocessor holds: by registers, and by shared memory. A long row of 16 bits whose ends have
+    their pixels from elsewhere in it is kept whole by the compiler, beside its sums: without registers for its words
+    ptxas spills up to 500 bytes of a thread (3x3 on 1 x 112, sm_86 and sm_120)."""
+    warps, row = -(-numbers.threads // LANES), options.rows * numbers.q
+    long = row > MOST_SUMS and not numbers.quarters
+    kept = row // 2 if long and spec.dtype.is_half and spec.padding_mode.reads_image else 0
+    each = LANES * -(-min(THREAD_REGISTERS, strip.registers + kept) // REGISTER_UNIT) * REGISTER_UNIT
     by_registers = QUARTERS * (REGISTER_FILE // QUARTERS // each)
     by_threads = spec.hardware.resident_warps
     return max(1, min(PORTABLE_BLOCKS, min(by_registers, by_threads) // warps,
@@ -288,8 +293,8 @@ def _notes(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers, str
     instructions = warp_instructions(spec, options) * 32 / (numbers.p * numbers.q * options.planes)
     moved = (numbers.copy_in.group + numbers.copy_out.group) * spec.dtype.itemsize
     notes = [f"a group moves {moved} bytes; about {instructions:.1f} instructions an output",
-             f"{numbers.shared_bytes} bytes of shared memory a block, {_resident(spec, numbers, strip)} blocks a "
-             f"multiprocessor"]
+             f"{numbers.shared_bytes} bytes of shared memory a block, {_resident(spec, options, numbers, strip)} "
+             f"blocks a multiprocessor"]
     if numbers.cut:
         notes.append(f"{options.planes} planes do not divide K = {spec.k}: the last group may be cut")
     return tuple(notes)
