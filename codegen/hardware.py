@@ -33,6 +33,8 @@ BANKS = 32                              # of shared memory, 4 bytes wide
 PORTABLE_SHARED = 99 * 1024             # bytes that a block can ask for on all architectures from 8.0 on
 PORTABLE_BLOCKS = 16                    # blocks that a multiprocessor of each of them holds
 
+OLDEST, NEWEST = 7, 12      # major compute capabilities: the first with the shuffles used, the last that is known
+
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Arch:
@@ -44,7 +46,18 @@ class Arch:
 
     @classmethod
     def parse(cls, value: Arch | str, argument: str = "arch") -> Arch:
-        """``"sm_90"``, ``"sm_90a"``, ``"9.0"`` or ``"90"`` as an Arch; ArgumentError otherwise."""
+        """``"sm_90"``, ``"sm_90a"``, ``"9.0"`` or ``"90"`` as an Arch. Raises ArgumentError for what is none, or none
+        that kernels are generated for."""
+        arch = cls.read(value, argument)
+        if not isinstance(value, cls) and not OLDEST <= arch.major <= NEWEST:
+            raise ArgumentError(f"kernels are generated for compute capability {OLDEST}.0 to {NEWEST}.x",
+                                argument=argument, value=value, hint="for instance sm_80, sm_90 or sm_120")
+        return arch
+
+    @classmethod
+    def read(cls, value: Arch | str, argument: str = "arch") -> Arch:
+        """The same of what a driver or a file says, where a GPU may be newer than the table: it has the plans of the
+        newest row, and the compiler decides."""
         if isinstance(value, cls):
             return value
         match = _PATTERN.fullmatch(str(value))

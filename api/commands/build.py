@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from warpconv.codegen.errors import ArgumentError
+from warpconv.codegen.hardware import Arch
 
-from .layer import LayerRequest, layer_options, read_arch, read_layer, templates_option
+from .layer import LayerRequest, layer_options, read_layer, templates_option
 from .left_out import left_out_rows, show_left_out
 from .output import add_row, console, echo_record, heading, json_option, seconds_text, table
 from .requests import layers_argument, named_layers, refuse_layer
@@ -67,7 +68,7 @@ def _check_any(layers: Any) -> None:
                             hint=left or "it has none at all")
 
 
-def _build(layers: Sequence[Any], archs: Sequence[str], output: str, quiet: bool, **options: Any) -> Any:
+def _build(layers: Sequence[Any], archs: Sequence[Arch | str], output: str, quiet: bool, **options: Any) -> Any:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from warpconv.runtime.pack.pack import build_pack
     bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -108,17 +109,17 @@ def _requested(request: LayerRequest) -> Any:
                      operation=request.operation)
 
 
-def _archs(archs: tuple[str, ...]) -> Sequence[str]:
+def _archs(archs: tuple[str, ...]) -> Sequence[Arch | str]:
     """Those asked for, else those of the environment, else those of the GPUs. Raises ArgumentError for none."""
     if archs:
         words = [word.strip() for text in archs for word in text.split(",")]
         return _checked(list(dict.fromkeys(words)), "--arch")
     from warpconv.runtime.devices.cuda import contexts
     from warpconv.runtime.env import settings
-    listed = [f"{request.sm}+PTX" if request.ptx else request.sm for request in settings().cuda_arch_list]
-    _checked(listed, "WARPCONV_CUDA_ARCH_LIST")
+    listed: Sequence[Arch | str] = _checked([f"{request.sm}+PTX" if request.ptx else request.sm
+                                             for request in settings().cuda_arch_list], "WARPCONV_CUDA_ARCH_LIST")
     if not listed and contexts.usable() is None:
-        listed = list(dict.fromkeys(contexts.arch(ordinal) for ordinal in range(contexts.count())))
+        listed = list(dict.fromkeys(Arch.read(contexts.arch(ordinal)) for ordinal in range(contexts.count())))
     if not listed:
         raise ArgumentError("for which architectures?", argument="--arch",
                             hint="for instance --arch sm_80 --arch sm_90, or set WARPCONV_CUDA_ARCH_LIST")
@@ -128,7 +129,7 @@ def _archs(archs: tuple[str, ...]) -> Sequence[str]:
 def _checked(archs: Sequence[str], argument: str) -> Sequence[str]:
     """The same. Raises ArgumentError for one that kernels cannot be generated for."""
     for arch in archs:
-        read_arch(arch[:-4] if arch.upper().endswith("+PTX") else arch, argument)
+        Arch.parse(arch[:-4] if arch.upper().endswith("+PTX") else arch, argument)
     return archs
 
 

@@ -115,5 +115,6 @@ def _said_today(reason: str) -> bool:
 
 
 def _arch(device: str) -> Any:
+    from warpconv.codegen.hardware import Arch
     from warpconv.runtime.devices.cuda import contexts
-    return None if device == "cpu" else contexts.arch(int(device.partition(":")[2]))
+    return None if device == "cpu" else Arch.read(contexts.arch(int(device.partition(":")[2])))

@@ -104,7 +104,7 @@ def tuning_of(request: LayerRequest) -> tuple[Arch, Any, str]:
     if contexts.usable() is not None:
         return arch, None, "no GPU here whose measurements would count: the rule chooses (--tuning FILE follows a file)"
     ordinal = contexts.default_device()
-    here = Arch.parse(contexts.arch(ordinal))
+    here = Arch.read(contexts.arch(ordinal))
     if request.arch not in (None, here):
         return arch, None, f"the GPU here is no {arch}: the rule chooses (--tuning FILE follows a file)"
     return here, table(ordinal), ""

@@ -26,8 +26,6 @@ from .files import InputFileError
 # what a letter in --input stands for until real sizes are known
 ASSUMED = {"N": 1, "D": ASSUMED_SIDE, "H": ASSUMED_SIDE, "W": ASSUMED_SIDE}
 
-OLDEST, NEWEST = 7, 12      # major compute capabilities: the first with the shuffles used, the last that is known
-
 _SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}     # element types as they are often written
 
 _SIZES = (
@@ -225,19 +223,10 @@ def _value(text: str) -> float:
                             hint="for instance 0.5") from None
 
 
-def read_arch(text: str, argument: str = "--arch") -> Arch:
-    """An architecture that kernels can be generated for. Raises ArgumentError for others."""
-    arch = Arch.parse(text, argument)
-    if not OLDEST <= arch.major <= NEWEST:
-        raise ArgumentError(f"kernels are generated for compute capability {OLDEST}.0 to {NEWEST}.x", argument=argument,
-                            value=text, hint="for instance sm_80, sm_90 or sm_120")
-    return arch
-
-
 def read_archs(texts: tuple[str, ...]) -> tuple[Arch, ...]:
     """Those of ``--arch``, each once: it may be given several times, and takes lists."""
     words = [word.strip() for text in texts for word in text.split(",")]
-    return tuple(dict.fromkeys(read_arch(word) for word in words))
+    return tuple(dict.fromkeys(Arch.parse(word, "--arch") for word in words))
 
 
 def _one_arch(texts: tuple[str, ...]) -> Arch | None:

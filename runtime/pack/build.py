@@ -87,7 +87,7 @@ class _Task:
 
     def replaces(self, built: str) -> bool:
         """Whether the layer's kernel for this architecture gives way: an older one for the same, or a form of it."""
-        other = Arch.parse(built)
+        other = Arch.read(built)
         return str(self.arch) == built or not self.asked.feature and (
             (other.major, other.minor) == (self.asked.major, self.asked.minor))
 
@@ -328,6 +328,9 @@ def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings
 
 def _parse_archs(archs: Sequence[Arch | str], ptx: bool) -> Iterator[tuple[Arch, bool]]:
     for arch in ([archs] if isinstance(archs, (str, Arch)) else archs):
+        if isinstance(arch, Arch):
+            yield arch, ptx
+            continue
         text = str(arch)
         name = text[:-4] if text.upper().endswith("+PTX") else text
         yield Arch.parse(name, "archs"), ptx or name != text

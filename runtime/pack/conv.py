@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import ArgumentError, KernelNotBuilt, ShapeError
-from warpconv.codegen.hardware import DEFAULT_ARCH, Hardware
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.request import Request
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Operation
@@ -204,7 +204,7 @@ class PackConv(Shared):
         with self._lock:
             if ordinal not in self._kernels:
                 from warpconv.runtime.devices.cuda import contexts
-                arch = DEFAULT_ARCH if ordinal is None else contexts.arch(ordinal)
+                arch = DEFAULT_ARCH if ordinal is None else Arch.read(contexts.arch(ordinal))
                 request = Request(layer=self.shape, hardware=Hardware.of(arch), epilogue=self.epilogue,
                                   numerics=self._spec.numerics, operation=self._spec.operation)
                 found = self._pack.find(request, device=ordinal) or self._pack.find(

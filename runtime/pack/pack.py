@@ -301,7 +301,7 @@ def _device_arch(device: int | None) -> Arch | None:
     if device is None:
         return None
     from warpconv.runtime.devices.cuda import contexts
-    return Arch.parse(contexts.arch(device))
+    return Arch.read(contexts.arch(device))
 
 
 def _opened(path: Path) -> Pack:

@@ -88,7 +88,7 @@ class CudaClock(CpuClock):
     def __init__(self, ordinal: int):
         from warpconv.runtime.devices.cuda import contexts
         self.target, self.device = f"cuda:{ordinal}", contexts.name(ordinal)
-        self.arch = Arch.parse(contexts.arch(ordinal))
+        self.arch = Arch.read(contexts.arch(ordinal))
         self._driver = contexts.driver()
         self.errors = (self._driver.Error,)
         self._context = self._driver.Device(ordinal).retain_primary_context()

@@ -14,6 +14,9 @@ from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.serialise import canonical, decode, plan_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.layers import NamedLayer
+from warpconv.runtime.pack.pack import build_pack
+from warpconv.runtime.tuning.choice import tuning_table
 
 ARCHES = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_103", "sm_110", "sm_120",
           "sm_121")
@@ -48,6 +51,25 @@ def test_tensor_cores_by_target() -> None:
 def test_an_architecture_between_rows_has_the_one_before() -> None:
     assert Hardware.of("sm_88").resident_threads == Hardware.of("sm_87").resident_threads
     assert Hardware.of("sm_70").shared_multiprocessor == Hardware.of("sm_75").shared_multiprocessor
+
+
+@pytest.mark.parametrize("arch", ["sm_33", "sm_60", "sm_130", "sm_999", "9.9.9"])
+def test_architectures_that_no_kernel_is_generated_for(arch: str, tmp_path) -> None:
+    """The command line's words, wherever one is named (tests/api/test_cli.py has those)."""
+    words = "7.0 to 12.x" if arch != "9.9.9" else "not a GPU architecture"
+    for asked in (Arch.parse, Hardware.of, lambda arch: plan_layer(PLANE, arch=arch),
+                  lambda arch: explain(PLANE, arch=arch), lambda arch: tuning_table(arch=arch),
+                  lambda arch: build_pack([NamedLayer(name="a", shape=PLANE)], tmp_path / "pack", [f"{arch}+PTX"])):
+        with pytest.raises(ArgumentError, match=words):
+            asked(arch)
+
+
+def test_a_device_newer_than_the_table_has_plans_of_its_last_row() -> None:
+    """What a driver says is no wish: the compiler decides whether it knows the architecture."""
+    newer = Arch.read("sm_140")
+    assert str(newer) == "sm_140" and Arch.parse(newer) is newer
+    assert Hardware.of(newer).shared_multiprocessor == Hardware.of("sm_121").shared_multiprocessor
+    assert plan_layer(PLANE, arch=Hardware.of(newer, multiprocessors=200)).spec.arch == newer
 
 
 def test_a_gpu_has_at_least_one_multiprocessor() -> None:

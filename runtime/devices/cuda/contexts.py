@@ -13,7 +13,7 @@ from ctypes import byref, c_int, c_size_t, c_ulonglong
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
-from warpconv.codegen.hardware import Hardware
+from warpconv.codegen.hardware import Arch, Hardware
 from warpconv.runtime import forks
 
 from . import libcuda as _libcuda
@@ -80,7 +80,7 @@ def hardware(ordinal: int) -> Hardware:
     """What a GPU has, its own number of multiprocessors and size of L2 among it, for planners; DeviceError if there is
     no such GPU."""
     attribute, device = driver().device_attribute, _device(ordinal)
-    return Hardware.of(arch(ordinal), multiprocessors=device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
+    return Hardware.of(Arch.read(arch(ordinal)), multiprocessors=device.get_attribute(attribute.MULTIPROCESSOR_COUNT),
                        l2_bytes=device.get_attribute(attribute.L2_CACHE_SIZE))
 
 

@@ -6,6 +6,7 @@ import builtins
 import ctypes
 import sys
 import threading
+import types
 
 import pytest
 
@@ -20,6 +21,16 @@ class TestReasons:
         assert (contexts.count(), contexts.arch(0), contexts.arch(1), contexts.name(1)) == (2, "sm_90", "sm_80", "A100")
         report = contexts.describe()
         assert report["usable"] and report["cuda_driver"] == "13.1" and report["devices"][1]["arch"] == "sm_80"
+
+    def test_newer_than_the_table(self, cuda, monkeypatch):
+        """No architecture that may be asked for by name, and planned for as the newest that is known."""
+        module = fake_driver()
+        module.device_attribute = types.SimpleNamespace(MULTIPROCESSOR_COUNT=0, L2_CACHE_SIZE=1)
+        monkeypatch.setattr(module.Device, "compute_capability", lambda self: (14, 0))
+        monkeypatch.setitem(sys.modules, "pycuda.driver", module)
+        sys.modules["pycuda"].driver = module
+        assert contexts.arch(0) == "sm_140" and str(contexts.hardware(0).arch) == "sm_140"
+        assert contexts.hardware(0).multiprocessors == 132
 
     def test_no_library(self, monkeypatch):
         contexts.forget()
