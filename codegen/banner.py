@@ -14,7 +14,7 @@ from .layer import padding_text
 from .numerics import Numerics, Precision
 from .options import idle
 from .plan import KernelPlan, in_words
-from .spec import KernelSpec, Operation
+from .spec import KernelSpec, Operation, index_bits
 from .templates import Overlay
 from .version import VERSION
 
@@ -130,7 +130,7 @@ def layer_flags(plan: KernelPlan) -> str:
         flags.append("--separable")
     if spec.pitched:
         flags.append("--pitched")
-    if spec.index_bits != 32:
+    if spec.index_bits != 32 or _assumed_bits(plan, image) != 32:
         flags.append(f"--index-bits {spec.index_bits}")
     return " ".join(flags)
 
@@ -141,6 +141,14 @@ def setting_flags(plan: KernelPlan) -> str:
     unused = idle(plan.options)
     sets = "".join(f" --set {name}={value}" for name, value in plan.settings().items() if name not in unused)
     return f" --algorithm {plan.spec.algorithm}{sets}"
+
+
+def _assumed_bits(plan: KernelPlan, image: list[str | int]) -> int:
+    """The width of offsets that the command's sizes ask for, with what its letters stand for."""
+    sides = [max(ASSUMED_SIDE, extent) if isinstance(side, str) else side
+             for side, extent in zip(image, plan.spec.extents)]
+    d, h, w = [1] * (3 - len(sides)) + sides        # images have no depth
+    return index_bits(plan.spec.example_shape(d=d, h=h, w=w))
 
 
 def _side(plan: KernelPlan, name: str) -> str | int:

@@ -18,7 +18,7 @@ from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.resolution import Tuning, plan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Numerics, Operation
+from warpconv.codegen.spec import Numerics, Operation, index_bits
 
 from .complete import complete_algorithm, complete_border, complete_layout, complete_type
 from .files import InputFileError
@@ -270,7 +270,12 @@ def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape
                      typed=options["input_"])
     n, c, *image = geometry["layout"].logical(sizes)
     depth = {"d": image[0], "t": taps[0]} if volume else {}
-    return ConvShape(n=n, c=c, h=image[-2], w=image[-1], k=k, r=taps[-2], s=taps[-1], **depth, **geometry), assumed
+    shape = ConvShape(n=n, c=c, h=image[-2], w=image[-1], k=k, r=taps[-2], s=taps[-1], **depth, **geometry)
+    if options["index_bits"] == "32":       # letters stand for sizes for which that is enough
+        for axis in (axis for axis in "DHW" if axis in assumed):
+            while index_bits(shape) != 32 and (side := getattr(shape, axis.lower()) // 2) >= least[axis]:
+                shape = replace(shape, **{axis.lower(): side})
+    return shape, assumed
 
 
 def _layout(text: str, axes: int) -> Layout:

@@ -68,6 +68,8 @@ def keys(value: object) -> object:
         (["--input", "2,24,30,8", "--filter", "16,3,5", "--groups", "8"], ["--layout", "NHWC"]),
         (["--input", "N,H,W,8", "--filter", "8,7,7", "--groups", "8", "--padding", "same"], ["--layout", "NHWC"]))
       for rest in ([], ["--algorithm", "direct", "--epilogue", "bias"])),
+    ["--input", "1,16384,7,7", "--filter", "16384,3,3", "--groups", "16384"],       # letters' 512^2 pass 2^31 elements
+    ["--input", "1,16384,7,7", "--filter", "16384,1,1", "--algorithm", "direct"],
 ])
 def test_the_banner_has_the_command_that_emits_the_same_bytes(layer):
     text = good("emit", *layer)

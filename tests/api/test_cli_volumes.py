@@ -24,6 +24,11 @@ LAYER = ["--input", "N,1,D,H,W", "--filter", "1,3,3,3", "--padding", "1"]
 CASES = [LAYER, ["--input", "2,4,9,14,20", "--filter", "6,3,2,5", "--padding", "1,0,2,1,0,1", "--stride", "1,2,1",
                  "--dilation", "2,1,1", "--groups", "2", "--padding-mode", "reflect", "--epilogue", "bias,relu"],
          ["--input", "N,D,H,W,3", "--filter", "3,3,3,3", "--groups", "3", "--layout", "NDHWC", "--dtype", "float16"],
+         ["--input", "1,32,16,56,56", "--filter", "64,3,3,3", "--padding", "1"],     # letters' 512^3 pass 2^31 elements
+         ["--input", "2,14,30,28,17", "--filter", "17,3,3,3", "--groups", "17", "--layout", "NDHWC"],
+         ["--input", "1,32,16,56,56", "--filter", "64,1,1,1", "--operation", "data_gradient"],
+         ["--input", "1,8,D,H,W", "--filter", "32,3,3,3", "--index-bits", "32"],
+         ["--input", "N,32,D,H,W", "--filter", "32,3,3,3"],                             # and have 64 bits as they stand
          [*LAYER, "--operation", "filter_gradient"], [*LAYER, "--stride", "2", "--operation", "data_gradient"]]
 
 

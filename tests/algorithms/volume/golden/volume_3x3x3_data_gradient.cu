@@ -2,7 +2,7 @@
 //        do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --operation data_gradient \
-//     --arch sm_90 --algorithm volume \
+//     --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=16 --set block_size_y=16 --set rows=4 --set columns=4 --set k_tile=1 \
 //     --set chunks=4 --set stages=3 --set vector=4
 //

@@ -1,7 +1,7 @@
 // warpconv 0.1.0: volume_data, float32. Generated from templates/volume/data_gradient.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --stride 2,2,2 --padding 1 --padding-mode reflect \
-//     --groups 32 --operation data_gradient --arch sm_90 --algorithm volume_data \
+//     --groups 32 --operation data_gradient --index-bits 32 --arch sm_90 --algorithm volume_data \
 //     --set threads=256
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 2, padding 1 (reflect), groups 32, float32;

@@ -1,7 +1,7 @@
 // warpconv 0.1.0: volume_filter, float16. Generated from templates/volume/filter_gradient.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --dtype float16 \
-//     --operation filter_gradient --arch sm_90 --algorithm volume_filter \
+//     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
 //     --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=33 --set threads=128
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float16; its

@@ -1,7 +1,7 @@
 // warpconv 0.1.0: volume, bfloat16. Generated from templates/volume/loops.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,D,H,W,32 --filter 32,3,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
-//     --epilogue relu --arch sm_90 --algorithm volume \
+//     --epilogue relu --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=loops --set block_size_x=256 --set block_size_y=1
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC,

@@ -1,7 +1,7 @@
 // warpconv 0.1.0: volume, float16. Generated from templates/volume/march.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,5,5,5 --padding 2 --groups 32 --dtype float16 --epilogue bias \
-//     --arch sm_90 --algorithm volume \
+//     --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=8 --set block_size_y=16 --set rows=2 --set columns=4 --set k_tile=1 \
 //     --set chunks=1 --set stages=2 --set vector=4
 //
