@@ -38,6 +38,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
     _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
     _no_stream(stream)
+    _check_output(out)
     last, rest = arguments_behind(
         weight, bias is not None, residual is not None, stride, padding, dilation, groups, padding_mode, padding_value,
         activation, tuple(epilogue) if isinstance(epilogue, list) else epilogue, algorithm, layout, accum_dtype,
@@ -98,6 +99,7 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     _check_tensors(weight=weight, grad_output=grad_output)
+    _check_output(out, weight, grad_output)
     _by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
     _check_axes(4, weight=weight, grad_output=grad_output)
@@ -105,7 +107,7 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
     made = _sized(ops.conv2d_input, [n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation,
                   groups, _text(padding_mode), 0.0, device)
-    return _given(_back(made, False, last), out, weight, grad_output)
+    return _given(_back(made, False, last), out)
 
 
 def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -114,6 +116,7 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     _check_tensors(input=input, grad_output=grad_output)
+    _check_output(out, input, grad_output)
     _by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
     _check_axes(4, input=input, grad_output=grad_output)
@@ -121,7 +124,7 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:])
     made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
-    return _given(made, out, input, grad_output)
+    return _given(made, out)
 
 
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
@@ -131,6 +134,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     """``warpconv.conv_transpose2d`` by torch.ops.warpconv.conv2d_input: the gradient of a layer that makes ``input`` of
     its output. Raises as it does, and as ``conv2d``."""
     _check_tensors(input=input, weight=weight, bias=bias)
+    _check_output(out, input, weight, bias)
     _by_rule(stream, algorithm, workspace_limit)
     if not input.is_meta and torch.is_autocast_enabled(input.device.type):
         input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
@@ -162,7 +166,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
                   groups, "zeros", 0.0, device)
     if bias is not None:
         made = made + bias[:, None, None]
-    return _given(_back(made, alone, last), out, input, weight, bias)
+    return _given(_back(made, alone, last), out)
 
 
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -173,6 +177,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     """``warpconv.conv3d`` by torch.ops.warpconv.conv3d. Raises as it does, and as ``conv2d``."""
     _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
     _no_stream(stream)
+    _check_output(out)
     steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
                    residual is not None)
     recorded = wants_grad(torch, input, weight, bias, residual)
@@ -196,6 +201,7 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     _check_tensors(weight=weight, grad_output=grad_output)
+    _check_output(out, weight, grad_output)
     _by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
     _check_axes(5, weight=weight, grad_output=grad_output)
@@ -203,7 +209,7 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     made = _sized(ops.conv3d_input, size, weight, _first(grad_output, False, last, 5), stride, padding, dilation,
                   groups, _text(padding_mode), 0.0, device)
-    return _given(_back(made, False, last), out, weight, grad_output)
+    return _given(_back(made, False, last), out)
 
 
 def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -211,6 +217,7 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     _check_tensors(input=input, grad_output=grad_output)
+    _check_output(out, input, grad_output)
     _by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
     _check_axes(5, input=input, grad_output=grad_output)
@@ -218,7 +225,7 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:], axes=3)
     made = _sized(ops.conv3d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
-    return _given(made, out, input, grad_output)
+    return _given(made, out)
 
 
 # ---- what cannot be recorded
@@ -282,13 +289,19 @@ def _no_output(out: Any) -> None:
                             hint="leave out= away, or call under torch.no_grad()")
 
 
-def _given(made: Tensor, out: Any, *read: Tensor | None) -> Tensor:
-    """The result, in the caller's output where one is given."""
-    if out is None:
-        return made
-    if wants_grad(torch, *read):
+def _check_output(out: Any, *read: Tensor | None) -> None:
+    """An output that is given, before anything is launched: what is written to it is not recorded."""
+    _check_tensors(out=out)
+    if wants_grad(torch, out):
+        raise ArgumentTypeError("the tensor requires grad, and what is written to it is not recorded", argument="out",
+                                hint="use .detach(), or call under torch.no_grad()")
+    if out is not None and wants_grad(torch, *read):
         _no_output(out)
-    return out.copy_(made)
+
+
+def _given(made: Tensor, out: Any) -> Tensor:
+    """The result, in the caller's output where one is given."""
+    return made if out is None else out.copy_(made)
 
 
 def _sized(op: Any, *args: Any) -> Tensor:

@@ -222,6 +222,35 @@ def test_what_cannot_be_recorded_is_refused_in_words(given, match):
         warpconv.conv2d(x, w, groups=4, **given)
 
 
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize("name", ["conv2d", "conv2d_input", "conv2d_weight", "conv_transpose2d", "conv1d", "conv3d"])
+def test_an_output_that_requires_grad_is_refused_before_anything_is_launched(name, leaf):
+    """Nothing would be recorded of it; PyTorch's own out= refuses it, too."""
+    x, w, y = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3), torch.randn(2, 4, 6, 6)
+    call, size = {"conv2d": (lambda out: warpconv.conv2d(x, w, out=out), y.shape),
+                  "conv2d_input": (lambda out: warpconv.conv2d_input(x.shape, w, y, out=out), x.shape),
+                  "conv2d_weight": (lambda out: warpconv.conv2d_weight(x, w.shape, y, out=out), w.shape),
+                  "conv_transpose2d": (lambda out: warpconv.conv_transpose2d(y, w, out=out), x.shape),
+                  "conv1d": (lambda out: warpconv.conv1d(x[:, :, 0], w[:, :, 0], out=out), (2, 4, 6)),
+                  "conv3d": (lambda out: warpconv.conv3d(x[:, :, None], w[:, :, None], out=out), (2, 4, 1, 6, 6)),
+                  }[name]
+    out = torch.zeros(size, requires_grad=True)
+    with Called() as called, pytest.raises(warpconv.ArgumentTypeError, match="requires grad.*detach") as caught:
+        call(out if leaf else out * 1)
+    assert caught.value.argument == "out" and not called.names
+    with torch.no_grad():
+        call(out)
+    assert out.any()
+    assert call(out.detach()).data_ptr() == out.data_ptr()
+
+
+def test_an_output_is_refused_before_what_requires_grad_is_computed():
+    x, w, y = torch.randn(2, 4, 8, 8), torch.randn(4, 4, 3, 3, requires_grad=True), torch.randn(2, 4, 6, 6)
+    with Called() as called, pytest.raises(warpconv.ArgumentError, match="not written to a given output"):
+        warpconv.conv2d_input(x.shape, w, y, out=torch.zeros(x.shape))
+    assert not called.names
+
+
 def test_steps_of_ones_own_are_taken_where_nothing_is_recorded():
     x, w = torch.randn(2, 4, 9, 11), torch.randn(4, 1, 3, 3, requires_grad=True)
     with torch.no_grad():
