@@ -59,6 +59,7 @@ class Rows:
     ``values``: a row's plan values. ``draw``: plan values for a drawn layer (its fields so far, as ConvShape takes
     them); where it gives none, the planner's own. ``draw_layer``: fields over those drawn for every algorithm, which
     see ``drawn.draw_layer``. ``sizes``: images, covered in pairs; of them a kernel runs on those that its plan takes.
+    ``image``: (N, H, W) that a layer (its fields) has for one that was drawn or is of a table.
     ``variants``: rows to execute with every access checked. ``operation``: what is computed of the layer; ``layer``: a
     row's layer, where that is not layer_of's; ``usual``: fields of a small layer of 3x3, of which it is asked what
     types and borders are served.
@@ -69,6 +70,7 @@ class Rows:
     draw: Callable[[Choose, Row], dict[str, Any]] = lambda choose, layer: {}
     draw_layer: Callable[[Choose], dict[str, Any]] = lambda choose: {}
     sizes: Mapping[str, tuple] = field(default_factory=lambda: SIZES)
+    image: Callable[[Row, tuple[int, int, int]], tuple[int, int, int]] = lambda layer, size: size
     variants: Callable[[], Iterable[Row]] = lambda: ()
     operation: str = Operation.FORWARD.value
     layer: Callable[[Row], dict[str, Any]] = lambda row: layer_of(row)

@@ -43,8 +43,11 @@ class Case:
     operation: Operation = Operation.FORWARD
 
     def shape(self, n: int, h: int, w: int) -> ConvShape:
-        """The layer for an image size; ShapeError where the output would be empty."""
+        """The layer for an image size, or for the one that the algorithm's axes make of it; ShapeError where the output
+        would be empty."""
         layer = dict(self.layer)
+        if self.algorithm in EVERY:
+            n, h, w = EVERY[self.algorithm].image(layer, (n, h, w))
         pitch = layer.pop("pitch", None)
         return with_gaps(ConvShape(n=n, h=h, w=w, **layer), pitch)
 

@@ -1,4 +1,4 @@
-"""Layers of filters of one row over sequences, in float64: windows of the padded rows, summed by einsum."""
+"""Layers of filters of one row or one column, in float64: windows of padded sequences, summed by einsum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from warpconv.codegen.border import Border
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.shape import ConvShape
 
 from . import axes, settings
@@ -24,6 +25,17 @@ def layer(taps: int, length: int, *, channels: int = 3, multiplier: int = 1, **c
                                padding=((0, 0), (taps - 1, 0)), dtype="float16"), **changes})
 
 
+def pixels(taps: int, length: int, *, channels: int = 16, column: bool = False, **changes: Any) -> ConvShape:
+    """The same of channels side by side, a row of pixels, or the column of an image one pixel wide."""
+    made = layer(taps, length, channels=channels, layout="NHWC", **changes)
+    return turned(made) if column else made
+
+
+def turned(shape: ConvShape) -> ConvShape:
+    """A layer of one row as one of a column."""
+    return replace(shape, h=shape.w, w=shape.h, r=shape.s, s=shape.r, padding=shape.padding[::-1])
+
+
 def bordered(shape: ConvShape, mode: str | Border) -> ConvShape:
     """The layer with another border; 0.5 is the value of "constant"."""
     return replace(shape, padding_mode=mode, padding_value=0.5 if Border(mode) is Border.CONSTANT else 0.0)
@@ -32,9 +44,18 @@ def bordered(shape: ConvShape, mode: str | Border) -> ConvShape:
 def layer_of(row: axes.Row) -> dict[str, Any]:
     """The layer of a row of the case table; padding "causal": all that windows reach stands before a sequence, "large":
     whole windows lie outside of it."""
-    taps = row["filter"][1]
+    taps = max(row["filter"])
     named = {"causal": ((0, 0), (taps - 1, 0)), "large": ((0, 0), (taps + 2, taps + 1))}
-    return axes.layer_of({**row, "padding": named.get(row["padding"], row["padding"])})
+    padding = named.get(row["padding"], row["padding"])
+    if row["filter"][0] > 1 and not isinstance(padding, str):
+        padding = padding[::-1]
+    return axes.layer_of({**row, "padding": padding})
+
+
+def image(fields: axes.Row, size: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(N, H, W) of a size that is drawn or of a table: for a filter of one column its rows are columns."""
+    n, _, length = size
+    return (n, length, 1) if fields["r"] > 1 else size
 
 
 def place_of(text: str, piece: int) -> int:
@@ -53,8 +74,33 @@ def lies_without_conflicts(text: str, row: int) -> bool:
     return matrices and lines and whole
 
 
+def cell_of(text: str, pixel: int, octet: int) -> int:
+    """Where an emitted text lays an eight of a pixel's channels, in pieces of 16 bytes of shared memory."""
+    named = re.search(r"int OCTETS = (\d+);", text)     # one is not named
+    found = re.search(r"int cell\(int pixel, int octet\) \{\s+return ([^;]+);", text)[1]
+    return eval(found.replace("(unsigned)", "").replace("/", "//"), {"pixel": pixel, "octet": octet,
+                                                                          "OCTETS": int(named[1]) if named else 1})
+
+
+def cells_lie_without_conflicts(text: str, octets: int) -> bool:
+    """Whether an octet of eight pixels lies in the eight banks of 16 bytes, and so do eight neighbours of a copy, and
+    no two of whole eights of pixels in one place."""
+    place = functools.partial(cell_of, text)
+    matrices = all({place(first + i, octet) % 8 for i in range(8)} == set(range(8))
+                   for first in range(0, 128, 8) for octet in range(octets))
+    in_order = [place(pixel, octet) for pixel in range(128) for octet in range(octets)]
+    copies = all({at % 8 for at in in_order[i:i + 8]} == set(range(8)) for i in range(0, len(in_order), 8))
+    return matrices and copies and set(in_order) == set(range(128 * octets))
+
+
+def apart_without_conflicts(pitch: int) -> bool:
+    """Whether eight sequences ``pitch`` elements apart begin at the eight banks of 16 bytes."""
+    return pitch % 8 == 0 and len({i * (pitch // 8) % 8 for i in range(8)}) == 8
+
+
 class Sequences:
-    """Random arrays of a layer, with no symmetry, and what is made of them; axes (N, C, H, W), (K, 1, 1, S)."""
+    """Random arrays of a layer, with no symmetry, and what is made of them; axes (N, C, H, W), (K, 1, R, S), those that
+    stored() gives in the layout's order."""
 
     def __init__(self, shape: ConvShape, *parts: int):
         rng, element = settings.generator(41, *parts), ELEMENTS[shape.dtype]
@@ -65,22 +111,32 @@ class Sequences:
         self.bias = rng.standard_normal(shape.k).astype(element)
         self.x, self.w, self.dy = (array.astype(element) for array in (self.x, w, self.dy))
 
+    def stored(self, name: str) -> np.ndarray:
+        """An array as kernels of the layer take it."""
+        array = getattr(self, name)
+        return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if self.shape.layout is Layout.NHWC else array
+
+    def logical(self, array: np.ndarray) -> np.ndarray:
+        """An array in the layout's order as one of axes (N, C, H, W)."""
+        return np.moveaxis(array, -1, 1) if self.shape.layout is Layout.NHWC else array
+
     def windows(self, size: bool = False) -> np.ndarray:
-        """(N, K, P, Q, S): what each output reads, or the size of it."""
+        """(N, K, P, Q, taps): what each output reads, or the size of it."""
         shape = self.shape
         mode = PAD_MODES[shape.padding_mode]
         value = {"constant_values": shape.padding_value} if mode == "constant" else {}
         x = np.pad(self.x.astype(np.float64), ((0, 0), (0, 0), *shape.padding), mode, **value)
-        found = np.lib.stride_tricks.sliding_window_view(np.abs(x) if size else x, shape.s, axis=3)
+        taps, axis = (shape.r, 2) if shape.r > 1 else (shape.s, 3)
+        found = np.lib.stride_tricks.sliding_window_view(np.abs(x) if size else x, taps, axis=axis)
         return np.repeat(found, shape.k // shape.c, axis=1)
 
     @functools.cached_property
     def outputs(self) -> Expected:
         """Of the layer with its bias, and its relu if it has one."""
-        w, b = self.w[:, 0, 0].astype(np.float64), self.bias.astype(np.float64)[:, None, None]
+        w, b = self.w.reshape(self.shape.k, -1).astype(np.float64), self.bias.astype(np.float64)[:, None, None]
         made = np.einsum("nkpqs,ks->nkpq", self.windows(), w) + b
         size = np.einsum("nkpqs,ks->nkpq", self.windows(size=True), np.abs(w)) + np.abs(b)
-        return self._expected(np.maximum(made, 0.0) if self.relu else made, size, self.shape.s)
+        return self._expected(np.maximum(made, 0.0) if self.relu else made, size, w.shape[1])
 
     @functools.cached_property
     def filter_gradient(self) -> Expected:
@@ -88,7 +144,7 @@ class Sequences:
         made = np.einsum("nkpqs,nkpq->ks", self.windows(), dy)
         size = np.einsum("nkpqs,nkpq->ks", self.windows(size=True), np.abs(dy))
         summed = self.shape.n * self.shape.p * self.shape.q
-        return self._expected(*(array[:, None, None] for array in (made, size)), summed)
+        return self._expected(*(array.reshape(self.w.shape) for array in (made, size)), summed)
 
     def _expected(self, made: np.ndarray, size: np.ndarray, summed: int) -> Expected:
         tolerance = (summed + 2) * EPSILON * size

@@ -143,3 +143,57 @@ def product_blocks(taps: int, offset: int) -> int:
     """Blocks of eight columns of a filter's gradient: those that some tap of some gradient of a row has its products
     in, the first after ``offset`` columns."""
     return (taps + DIAGONAL_ROW - 2 + offset) // BLOCK + 1
+
+
+class FoldedTiles:
+    """What templates ask of numbers that have ``loads``, ``outputs`` and ``first_weight``."""
+
+    loads: tuple[Load, ...]
+    outputs: tuple[int, ...]
+    first_weight: int
+
+    @property
+    def wide(self) -> bool:
+        return len(self.outputs) > 1
+
+    @property
+    def offset(self) -> int:
+        """Columns of the input's first block before those of the first output."""
+        return self.first_weight - (BLOCK - 1)
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)
+
+    @property
+    def depths(self) -> frozenset[int]:
+        """Of the instructions."""
+        return frozenset(product.depth for load in self.loads for product in load.products)
+
+
+class DiagonalProduct:
+    """What templates ask of a filter's gradient whose numbers have ``blocks`` of eight columns and ``offset``."""
+
+    blocks: tuple[int, ...]
+    offset: int
+
+    @property
+    def columns(self) -> int:
+        """Of the product, whose rows i and i + 8 are added: those of the second lie a block before the first's."""
+        return BLOCK * (len(self.blocks) + 1)
+
+    @property
+    def first_column(self) -> int:
+        """Where the diagonal of tap 0 begins among them."""
+        return BLOCK + self.offset
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Blocks by twos."""
+        return tuple(Load(self.blocks[i:i + 2], ()) for i in range(0, len(self.blocks), 2))
+
+    @property
+    def matrices(self) -> frozenset[int]:
+        """How many are loaded together."""
+        return frozenset(load.matrices for load in self.loads)

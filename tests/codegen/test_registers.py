@@ -14,6 +14,8 @@ DEPTHWISE = dict(n=8, c=64, h=56, w=56, k=64, groups=64, r=5, s=5, padding=2)
 LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, dtype="uint8"),
           "toeplitz": dict(DEPTHWISE, dtype="float16"),
           "toeplitz_1d": dict(n=8, c=64, h=1, w=2048, k=64, groups=64, r=1, s=31, padding=(0, 15), dtype="float16"),
+          "toeplitz_1d_nhwc": dict(n=8, c=64, h=2048, w=1, k=64, groups=64, r=31, s=1, padding=(15, 0), dtype="float16",
+                                   layout="NHWC"),
           "toeplitz_float32": dict(DEPTHWISE, r=13, s=13, padding=6),
           "toeplitz_nhwc": dict(DEPTHWISE, dtype="float16", layout="NHWC"), "wide": DEPTHWISE,
           "mma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),

@@ -42,6 +42,8 @@ LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="f
           "pixels": dataclasses.replace(DEPTHWISE, dtype="uint8"),
           "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),
           "toeplitz_1d": dataclasses.replace(DEPTHWISE, r=1, padding=(0, 1), dtype="float16"),
+          "toeplitz_1d_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, r=1, padding=(0, 1), dtype="float16",
+                                                  layout="NHWC"),
           "toeplitz_float32": dataclasses.replace(DEPTHWISE, r=11, s=11, padding=5),
           "toeplitz_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, dtype="float16", layout="NHWC")}
 

@@ -25,7 +25,7 @@ LARGEST = 3_000_000         # products
 SKIPPED = ("naive", "constant", "staged")
 EITHER = ("wide", "patch", "reuse", "channels", "direct")
 # The zeros beside a filter's band are multiplied, too: tests of these rooms say how far a pixel reaches.
-SPREADING = ("toeplitz", "toeplitz_1d", "toeplitz_nhwc")
+SPREADING = ("toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc", "toeplitz_nhwc")
 FORWARD = [name for name, row in ALGORITHMS.items() if row.operation is Operation.FORWARD and name != "pixels"]
 FLOAT32 = [name for name in FORWARD if name not in ("taps", "mma", "wgmma", "toeplitz_float32", *SPREADING)]
 

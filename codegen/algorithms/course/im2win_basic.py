@@ -29,6 +29,7 @@ from warpconv.codegen.spec import KernelSpec
 SIDE = 32               # of the document's block of threads
 UNROLLED_TAPS = 64      # taps of a channel up to which the walk over a window is unrolled
 PACE = 2.3
+LONE_WARPS = 22         # times as long as among others: of a block's 32 one has work where a group has one filter
 REGISTERS = 32          # 32 x 32 threads twice on a multiprocessor leave a thread no more
 
 
@@ -112,6 +113,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     lines = min(SIDE, max(1.0, SIDE * apart / in_a_line))       # the other operand is one word for all lanes
     widen = 2 if spec.dtype.is_half else 0
     product = warps * (30 + shape.reduction * (2 + lines + widen))
+    if spec.channels == spec.filters == 1 and spec.s > UNROLLED_TAPS:
+        product *= LONE_WARPS       # 127 and 255 taps of sequences: 15 and 26 ms where im2win takes 2.3 and 4.4 (H200)
     return (SECOND_LAUNCH / PACE + im2win_tensor.transform_instructions(spec, shape)
             + max(product, lone_thread(spec, shape.reduction, PACE)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, STEP, Line, Load, line_of, product_blocks
+from warpconv.codegen.parts.folded import BLOCK, STEP, DiagonalProduct, Line, line_of, product_blocks
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -27,7 +27,7 @@ class Hankel1dNhwcOptions:
 
 
 @dataclass(frozen=True)
-class Hankel1dNhwcNumbers:
+class Hankel1dNhwcNumbers(DiagonalProduct):
     """What the template writes besides spec and options."""
 
     line: Line
@@ -54,26 +54,6 @@ class Hankel1dNhwcNumbers:
     registers: int
     min_blocks: int
     outside: str            # name of the fragment of what stands outside of a row
-
-    @property
-    def columns(self) -> int:
-        """Of the product, whose rows i and i + 8 are added: those of the second lie a block before the first's."""
-        return BLOCK * (len(self.blocks) + 1)
-
-    @property
-    def first_column(self) -> int:
-        """Where the diagonal of tap 0 begins among them."""
-        return BLOCK + self.offset
-
-    @property
-    def loads(self) -> tuple[Load, ...]:
-        """Blocks by twos."""
-        return tuple(Load(self.blocks[i:i + 2], ()) for i in range(0, len(self.blocks), 2))
-
-    @property
-    def matrices(self) -> frozenset[int]:
-        """How many are loaded together."""
-        return frozenset(load.matrices for load in self.loads)
 
 
 def make_numbers(spec: KernelSpec, options: Hankel1dNhwcOptions) -> Hankel1dNhwcNumbers:

@@ -14,7 +14,7 @@ from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
 from warpconv.codegen.parts.folded import BLOCK, STEP, line_of, line_refusal, one_pixel_wide
@@ -105,8 +105,8 @@ def _arguments(spec: KernelSpec) -> tuple[Argument, ...]:
 
 def _refusal(spec: KernelSpec, options: Hankel1dNhwcOptions) -> str | None:
     """Why these plan values cannot be had, or None."""
-    if options.octets not in (1, 2, 4, 8):
-        return f"octets = {options.octets} (1, 2, 4 or 8)"
+    if options.octets not in (1, 2, 4):
+        return f"octets = {options.octets} (1, 2 or 4)"
     if options.each not in (1, 2, 4, 8):
         return f"each = {options.each} channels of a warp (1, 2, 4 or 8)"
     all_taps = line_of(spec).taps
@@ -115,8 +115,6 @@ def _refusal(spec: KernelSpec, options: Hankel1dNhwcOptions) -> str | None:
     if options.chunks > partial_sums.MOST_CHUNKS:
         return f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
     made: Hankel1dNhwcNumbers = make_numbers(spec, options)
-    if made.threads > BLOCK_THREADS:
-        return f"{made.warps} warps are more than a block's {BLOCK_THREADS} threads"
     if made.shared_bytes > PORTABLE_SHARED:
         return f"{made.shared_bytes} bytes of shared memory for a block (at most {PORTABLE_SHARED})"
     if made.registers > 255:

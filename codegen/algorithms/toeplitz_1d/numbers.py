@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, Load, line_of, loads_of
+from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, FoldedTiles, Load, line_of, loads_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -27,7 +27,7 @@ class Toeplitz1dOptions:
 
 
 @dataclass(frozen=True)
-class Toeplitz1dNumbers:
+class Toeplitz1dNumbers(FoldedTiles):
     """What the template writes; elements of 16 bits unless it says otherwise."""
 
     threads: int
@@ -47,25 +47,6 @@ class Toeplitz1dNumbers:
     filter_words: int       # of a sequence's
     copy_bytes: int         # of a copy to shared memory
     outside: str            # name of the fragment of what stands outside of a sequence
-
-    @property
-    def wide(self) -> bool:
-        return len(self.outputs) > 1
-
-    @property
-    def offset(self) -> int:
-        """Columns of the input's first block before those of the first output."""
-        return self.first_weight - (BLOCK - 1)
-
-    @property
-    def matrices(self) -> frozenset[int]:
-        """How many are loaded together."""
-        return frozenset(load.matrices for load in self.loads)
-
-    @property
-    def depths(self) -> frozenset[int]:
-        """Of the instructions."""
-        return frozenset(product.depth for load in self.loads for product in load.products)
 
     @property
     def shared_bytes(self) -> int:

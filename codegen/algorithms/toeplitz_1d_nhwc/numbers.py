@@ -6,7 +6,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, Line, Load, line_of, loads_of
+from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, FoldedTiles, Line, Load, line_of, loads_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -28,7 +28,7 @@ class Toeplitz1dNhwcOptions:
 
 
 @dataclass(frozen=True)
-class Toeplitz1dNhwcNumbers:
+class Toeplitz1dNhwcNumbers(FoldedTiles):
     """What the template writes; elements of 16 bits unless it says otherwise."""
 
     line: Line
@@ -53,25 +53,6 @@ class Toeplitz1dNhwcNumbers:
     filter_words: int       # of a sequence's
     pixel_bytes: int        # of shared memory, of pixels and then of outputs
     outside: str            # name of the fragment of what stands outside of a row
-
-    @property
-    def wide(self) -> bool:
-        return len(self.outputs) > 1
-
-    @property
-    def offset(self) -> int:
-        """Columns of the input's first block before those of the first output."""
-        return self.first_weight - (BLOCK - 1)
-
-    @property
-    def matrices(self) -> frozenset[int]:
-        """How many are loaded together."""
-        return frozenset(load.matrices for load in self.loads)
-
-    @property
-    def depths(self) -> frozenset[int]:
-        """Of the instructions."""
-        return frozenset(product.depth for load in self.loads for product in load.products)
 
     @property
     def shared_bytes(self) -> int:

@@ -163,8 +163,9 @@ def _notes(spec: KernelSpec, numbers: Toeplitz1dNhwcNumbers) -> tuple[str, ...]:
 
 def space(spec: KernelSpec) -> Iterable[Toeplitz1dNhwcOptions]:
     base = defaults(spec)
-    return [replace(base, octets=octets, columns=columns, tiles=tiles, warps=warps)
-            for octets in (1, 2, 4, 8) for columns in (BLOCK, WIDE) for tiles in (1, 2, 3, 4) for warps in (2, 4, 8)]
+    found = [replace(base, octets=octets, columns=columns, tiles=tiles, warps=warps)
+             for octets in (1, 2, 4, 8) for columns in (BLOCK, WIDE) for tiles in (1, 2, 3, 4) for warps in (2, 4, 8)]
+    return [o for o in found if _refusal(spec, o, make_numbers(spec, o)) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
@@ -182,4 +183,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="toeplitz_1d_nhwc", options=Toeplitz1dNhwcOptions, supports=supports, defaults=defaults,
                       plan=plan, summary="sequences in rows that overlap, on tensor cores; 16-bit depthwise, NHWC",
-                      space=space, estimate=estimate, pace=0.75)
+                      space=space, estimate=estimate, pace=0.68)

@@ -111,9 +111,9 @@ def test_defaults_and_the_whole_space_can_be_had(taps, length):
 
 
 def test_it_is_chosen_for_what_it_serves():
-    """But for a few taps of short sequences, whose products are mostly with zeros."""
-    for taps in (4, 31, 127, 255):
-        for length in (100, 512, 2048, 8192)[2 if taps < 8 else 0:]:
+    """Of a few taps the products are mostly with zeros, and filter_gradient is as quick."""
+    for taps in (31, 127, 255):
+        for length in (100, 512, 2048, 8192):
             shape = layer(taps, length, n=8, channels=64)
             assert plan_layer(shape, operation="filter_gradient").spec.algorithm == "hankel_1d", str(shape)
 

@@ -30,7 +30,7 @@ constexpr int STEP = ROW * ROW;                 // gradients of an instruction
 constexpr int STEPS = 8;
 constexpr int SPAN = 2048;                      // outputs of these
 constexpr int COLUMNS = 32;                     // columns of the product, with rows i and i + 8 together
-constexpr int PITCH = BLOCK + 1;                // sums from a column to the next
+constexpr int SUM_PITCH = BLOCK + 1;            // sums from a column to the next
 constexpr int MARGIN = 8;                       // elements before the input's row of the first output's window
 constexpr int SKIPPED = 56;                     // elements before them in a line of memory
 constexpr int VECTOR = 8;                       // elements of a copy
@@ -124,13 +124,13 @@ hankel_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __rest
     // Rows i and i + 8 of the product have their diagonals in common, eight columns apart. What is left, of each warp,
     // comes to shared memory, and a thread adds up a diagonal.
     float* const products = (float*)shared;     // [warp][column][row]
-    float* const own = products + ((warp * COLUMNS + lane % 4 * 2) * PITCH + lane / 4);
+    float* const own = products + ((warp * COLUMNS + lane % 4 * 2) * SUM_PITCH + lane / 4);
     wc_copy_async_wait_group();
     __syncthreads();
 #pragma unroll
     for (int b = 0; b < COLUMNS / BLOCK; ++b) {
-        own[b * BLOCK * PITCH] = (b > 0 ? acc[b - 1].x : 0.0f) + (b < COLUMNS / BLOCK - 1 ? acc[b].z : 0.0f);
-        own[(b * BLOCK + 1) * PITCH] = (b > 0 ? acc[b - 1].y : 0.0f) + (b < COLUMNS / BLOCK - 1 ? acc[b].w : 0.0f);
+        own[b * BLOCK * SUM_PITCH] = (b > 0 ? acc[b - 1].x : 0.0f) + (b < COLUMNS / BLOCK - 1 ? acc[b].z : 0.0f);
+        own[(b * BLOCK + 1) * SUM_PITCH] = (b > 0 ? acc[b - 1].y : 0.0f) + (b < COLUMNS / BLOCK - 1 ? acc[b].w : 0.0f);
     }
     __syncthreads();
 #pragma unroll 1
@@ -138,9 +138,9 @@ hankel_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __rest
         float sum = 0.0f;
 #pragma unroll 1
         for (int from = 0; from < WARPS; ++from) {
-            const float* const column = products + (from * COLUMNS + s + 13) * PITCH;
+            const float* const column = products + from * (COLUMNS * SUM_PITCH) + (s + 13) * SUM_PITCH;
 #pragma unroll
-            for (int row = 0; row < BLOCK; ++row) sum += column[row * PITCH + row];
+            for (int row = 0; row < BLOCK; ++row) sum += column[row * SUM_PITCH + row];
         }
         const index_t tap = (index_t)k * S + first_s + s;
         dw[tap] = wc_float_to_half(sum);

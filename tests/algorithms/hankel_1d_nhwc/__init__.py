@@ -1,0 +1,1 @@
+"""Tests of ``hankel_1d_nhwc``."""

@@ -1,0 +1,1 @@
+"""Tests of ``toeplitz_1d_nhwc``."""

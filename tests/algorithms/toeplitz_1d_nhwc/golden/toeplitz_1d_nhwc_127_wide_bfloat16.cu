@@ -1,0 +1,242 @@
+// warpconv 0.1.0: toeplitz_1d_nhwc, bfloat16. Generated from templates/toeplitz_1d_nhwc/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,768 --filter 768,1,127 --padding 0,0,126,0 --groups 768 --dtype bfloat16 \
+//     --layout NHWC --arch sm_90 --algorithm toeplitz_1d_nhwc \
+//     --set octets=2 --set columns=32 --set tiles=1 --set warps=4 --set weights=registers --set min_blocks=4
+//
+// layer  x[N, H, W, 768] * w[768, 1, 1, 127] -> y[N, P, Q, 768], stride 1, padding 0,0,126,0, groups 768, bfloat16 NHWC
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+// plan   512 outputs of a row of 16 channels a block, 1 tiles of 16 x 32 each; 4 warps take the channels in turn;
+//        filter in registers
+// cost   16 rows x 32 outputs, 36 matrix instructions: 2 warp loads, 0 shuffles, 0 FMA a lane, about 83 registers
+//        (direct: 2032 loads)
+// note   93 % of the products are the filter's, the others are with zeros
+// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 136 outputs of its channel
+// note   50432 bytes of shared memory a block
+//
+// Pixels come to shared memory in eights of channels, and become a sequence of each channel there. A warp makes
+// TILE_ROWS stretches of COLUMNS neighbouring outputs of a sequence at a time: their input, a matrix whose row r begins
+// r * COLUMNS elements further on, times a banded matrix of the filter, T[k][n] = w[k - n - 2]. Outputs go back the
+// same way.
+constexpr int CHANNELS = 768;                   // channels of a pixel, each with its filter
+constexpr int OCTETS = 2;                       // of a block
+constexpr int SEQUENCES = 16;                   // channels of a block
+constexpr int S = 127;                          // taps
+constexpr int COLUMNS = 32;                     // outputs of a row of a tile
+constexpr int TILE_ROWS = 16;                   // rows of a tile
+constexpr int TILE = TILE_ROWS * COLUMNS;       // outputs of a tile
+// columns of a block of the banded matrix, elements of a piece of shared memory
+constexpr int BLOCK = 8;
+constexpr int ROW_BLOCKS = 4;                   // blocks of outputs of a tile's row
+constexpr int WARPS = 4;                        // warps of a block
+constexpr int THREADS = 128;                    // threads of a block
+constexpr int TILES = 1;                        // tiles of a sequence
+constexpr int SPAN = 512;                       // outputs of them
+constexpr int MARGIN = 128;                     // pixels before the place of the first output
+constexpr int GROUPS = 80;                      // eights of pixels that a block reads
+constexpr int PITCH = 648;                      // elements from a sequence to the next
+constexpr int OUT_GROUPS = 64;                  // eights of outputs
+constexpr int OUT_PITCH = 520;                  // elements from a sequence of them to the next
+constexpr int COPY_WORDS = 72;                  // words of the padded filter
+constexpr int FILTER_WORDS = 144;               // words of its two copies
+constexpr int BAND_WORDS = 4;                   // words of a lane's block of the banded matrix, from one to the next
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// Where a piece of 16 bytes lies: eight of them that are 4 apart are in all banks, and those of a line of memory stay
+// in one.
+__device__ __forceinline__ int place_of(int piece) { return piece ^ piece / 8 % 4; }
+
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
+}
+
+// copies from global to shared memory, past the registers
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_transposed_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); }
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+__device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
+__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
+    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+extern "C" __global__ void __launch_bounds__(128, 4)
+toeplitz_1d_nhwc_1x127(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(16) unsigned char shared[];
+    uint4* const pixels = (uint4*)shared;                                   // [pixel][octet]
+    // [channel][output], when the pixels are read
+    unsigned short* const outputs = (unsigned short*)shared;
+    unsigned short* const sequences = (unsigned short*)(shared + 20480);           // [channel][pixel]
+    unsigned* const filters = (unsigned*)(sequences + SEQUENCES * PITCH);
+    const int lane = threadIdx.x % 32, pair = lane % 4, warp = threadIdx.x / 32;
+    // the row of a tile whose address this lane gives, of the first of two blocks and of the second
+    const int first_piece = lane % TILE_ROWS * ROW_BLOCKS + lane / TILE_ROWS;
+    // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
+    const int filter_word = (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
+    const int q_first = blockIdx.x * SPAN, first_octet = blockIdx.y * OCTETS;
+    // the filters between zeros, once from each even and once from each odd element on
+    for (int i = threadIdx.x; i < SEQUENCES * FILTER_WORDS; i += THREADS) {
+        const int s = i % COPY_WORDS * 2 + i % FILTER_WORDS / COPY_WORDS - 9;
+        const unsigned short* const from = w + (index_t)(first_octet * 8 + i / FILTER_WORDS) * S + s;
+        const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
+            high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
+        filters[i] = low | high << 16;
+    }
+    const index_t rows = (index_t)N * P;
+    for (index_t row = blockIdx.z; row < rows; row += gridDim.z) {
+        const unsigned short* const x_row = x + row * W * CHANNELS;
+        __syncthreads();                        // all have stored the outputs of the row before
+#pragma unroll 4
+        for (int i = threadIdx.x; i < (GROUPS * 8) * OCTETS; i += THREADS) {
+            const int octet = i % OCTETS, pixel = i / OCTETS, column = q_first - MARGIN + pixel;
+            const bool inside = (unsigned)column < (unsigned)W;
+            const int own = column;
+            wc_copy_async_zfill_16(true, pixels + cell(pixel, octet),
+                x_row + ((index_t)own * CHANNELS + (first_octet + octet) * 8), inside);
+        }
+        wc_copy_async_commit();
+        wc_copy_async_wait_group();
+        __syncthreads();
+#pragma unroll 1
+        for (int four = warp; four < (GROUPS * OCTETS + 3) / 4; four += WARPS) {
+            // whose row this lane gives the address of
+            const int given = min(four * 4 + lane / 8, GROUPS * OCTETS - 1);
+            unsigned words[4];
+            wc_load_matrices_transposed_4(words[0], words[1], words[2], words[3],
+                pixels + cell(given / OCTETS * 8 + lane % 8, given % OCTETS));
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int group = (four * 4 + i) / OCTETS, channel = (four * 4 + i) % OCTETS * 8 + lane / 4;
+                if (group < GROUPS) *(unsigned*)(sequences + channel * PITCH + place_of(group) * 8 + pair * 2) =
+                    words[i];
+            }
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int channel = warp; channel < SEQUENCES; channel += WARPS) {
+            const unsigned* const filter_words = filters + (channel * FILTER_WORDS + filter_word);
+            // this lane's words of the banded matrix
+            const unsigned filter_b0 = filter_words[0], filter_b1 = filter_words[BAND_WORDS],
+                filter_b2 = filter_words[2 * BAND_WORDS], filter_b3 = filter_words[3 * BAND_WORDS];
+            const unsigned filter_b4 = filter_words[4 * BAND_WORDS], filter_b5 = filter_words[5 * BAND_WORDS],
+                filter_b6 = filter_words[6 * BAND_WORDS], filter_b7 = filter_words[7 * BAND_WORDS];
+            const unsigned filter_b8 = filter_words[8 * BAND_WORDS], filter_b9 = filter_words[9 * BAND_WORDS],
+                filter_b10 = filter_words[10 * BAND_WORDS], filter_b11 = filter_words[11 * BAND_WORDS];
+            const unsigned filter_b12 = filter_words[12 * BAND_WORDS], filter_b13 = filter_words[13 * BAND_WORDS],
+                filter_b14 = filter_words[14 * BAND_WORDS], filter_b15 = filter_words[15 * BAND_WORDS];
+            const unsigned filter_b16 = filter_words[16 * BAND_WORDS];
+#pragma unroll 1
+            for (int tile = 0; tile < TILES; ++tile) {
+                if (q_first + tile * TILE >= Q) break;
+                const unsigned short* const in = sequences + channel * PITCH + tile * (TILE_ROWS * ROW_BLOCKS * BLOCK);
+                float4 acc_0 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_1 = make_float4(0.0f, 0.0f, 0.0f, 0.0f),
+                    acc_2 = make_float4(0.0f, 0.0f, 0.0f, 0.0f), acc_3 = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                unsigned in_b0_top, in_b0_low, in_b1_top, in_b1_low;
+                wc_load_matrices_4(in_b0_top, in_b0_low, in_b1_top, in_b1_low, in + place_of(first_piece) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b0_top, in_b0_low, in_b1_top, in_b1_low, filter_b0, filter_b1);
+                unsigned in_b2_top, in_b2_low, in_b3_top, in_b3_low;
+                wc_load_matrices_4(in_b2_top, in_b2_low, in_b3_top, in_b3_low, in + place_of(first_piece + 2) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b2_top, in_b2_low, in_b3_top, in_b3_low, filter_b2, filter_b3);
+                wc_mma_bfloat16s_16(acc_1, in_b1_top, in_b1_low, in_b2_top, in_b2_low, filter_b0, filter_b1);
+                wc_mma_bfloat16s_16(acc_2, in_b2_top, in_b2_low, in_b3_top, in_b3_low, filter_b0, filter_b1);
+                unsigned in_b4_top, in_b4_low, in_b5_top, in_b5_low;
+                wc_load_matrices_4(in_b4_top, in_b4_low, in_b5_top, in_b5_low, in + place_of(first_piece + 4) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b4_top, in_b4_low, in_b5_top, in_b5_low, filter_b4, filter_b5);
+                wc_mma_bfloat16s_16(acc_1, in_b3_top, in_b3_low, in_b4_top, in_b4_low, filter_b2, filter_b3);
+                wc_mma_bfloat16s_16(acc_2, in_b4_top, in_b4_low, in_b5_top, in_b5_low, filter_b2, filter_b3);
+                wc_mma_bfloat16s_16(acc_3, in_b3_top, in_b3_low, in_b4_top, in_b4_low, filter_b0, filter_b1);
+                unsigned in_b6_top, in_b6_low, in_b7_top, in_b7_low;
+                wc_load_matrices_4(in_b6_top, in_b6_low, in_b7_top, in_b7_low, in + place_of(first_piece + 6) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b6_top, in_b6_low, in_b7_top, in_b7_low, filter_b6, filter_b7);
+                wc_mma_bfloat16s_16(acc_1, in_b5_top, in_b5_low, in_b6_top, in_b6_low, filter_b4, filter_b5);
+                wc_mma_bfloat16s_16(acc_2, in_b6_top, in_b6_low, in_b7_top, in_b7_low, filter_b4, filter_b5);
+                wc_mma_bfloat16s_16(acc_3, in_b5_top, in_b5_low, in_b6_top, in_b6_low, filter_b2, filter_b3);
+                unsigned in_b8_top, in_b8_low, in_b9_top, in_b9_low;
+                wc_load_matrices_4(in_b8_top, in_b8_low, in_b9_top, in_b9_low, in + place_of(first_piece + 8) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b8_top, in_b8_low, in_b9_top, in_b9_low, filter_b8, filter_b9);
+                wc_mma_bfloat16s_16(acc_1, in_b7_top, in_b7_low, in_b8_top, in_b8_low, filter_b6, filter_b7);
+                wc_mma_bfloat16s_16(acc_2, in_b8_top, in_b8_low, in_b9_top, in_b9_low, filter_b6, filter_b7);
+                wc_mma_bfloat16s_16(acc_3, in_b7_top, in_b7_low, in_b8_top, in_b8_low, filter_b4, filter_b5);
+                unsigned in_b10_top, in_b10_low, in_b11_top, in_b11_low;
+                wc_load_matrices_4(in_b10_top, in_b10_low, in_b11_top, in_b11_low,
+                    in + place_of(first_piece + 10) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b10_top, in_b10_low, in_b11_top, in_b11_low, filter_b10, filter_b11);
+                wc_mma_bfloat16s_16(acc_1, in_b9_top, in_b9_low, in_b10_top, in_b10_low, filter_b8, filter_b9);
+                wc_mma_bfloat16s_16(acc_2, in_b10_top, in_b10_low, in_b11_top, in_b11_low, filter_b8, filter_b9);
+                wc_mma_bfloat16s_16(acc_3, in_b9_top, in_b9_low, in_b10_top, in_b10_low, filter_b6, filter_b7);
+                unsigned in_b12_top, in_b12_low, in_b13_top, in_b13_low;
+                wc_load_matrices_4(in_b12_top, in_b12_low, in_b13_top, in_b13_low,
+                    in + place_of(first_piece + 12) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b12_top, in_b12_low, in_b13_top, in_b13_low, filter_b12, filter_b13);
+                wc_mma_bfloat16s_16(acc_1, in_b11_top, in_b11_low, in_b12_top, in_b12_low, filter_b10, filter_b11);
+                wc_mma_bfloat16s_16(acc_2, in_b12_top, in_b12_low, in_b13_top, in_b13_low, filter_b10, filter_b11);
+                wc_mma_bfloat16s_16(acc_3, in_b11_top, in_b11_low, in_b12_top, in_b12_low, filter_b8, filter_b9);
+                unsigned in_b14_top, in_b14_low, in_b15_top, in_b15_low;
+                wc_load_matrices_4(in_b14_top, in_b14_low, in_b15_top, in_b15_low,
+                    in + place_of(first_piece + 14) * BLOCK);
+                wc_mma_bfloat16s_16(acc_0, in_b14_top, in_b14_low, in_b15_top, in_b15_low, filter_b14, filter_b15);
+                wc_mma_bfloat16s_16(acc_1, in_b13_top, in_b13_low, in_b14_top, in_b14_low, filter_b12, filter_b13);
+                wc_mma_bfloat16s_16(acc_2, in_b14_top, in_b14_low, in_b15_top, in_b15_low, filter_b12, filter_b13);
+                wc_mma_bfloat16s_16(acc_3, in_b13_top, in_b13_low, in_b14_top, in_b14_low, filter_b10, filter_b11);
+                unsigned in_b16_top, in_b16_low, in_b17_top, in_b17_low;
+                wc_load_matrices_4(in_b16_top, in_b16_low, in_b17_top, in_b17_low,
+                    in + place_of(first_piece + 16) * BLOCK);
+                wc_mma_bfloat16s_8(acc_0, in_b16_top, in_b16_low, filter_b16);
+                wc_mma_bfloat16s_16(acc_1, in_b15_top, in_b15_low, in_b16_top, in_b16_low, filter_b14, filter_b15);
+                wc_mma_bfloat16s_8(acc_1, in_b17_top, in_b17_low, filter_b16);
+                wc_mma_bfloat16s_16(acc_2, in_b16_top, in_b16_low, in_b17_top, in_b17_low, filter_b14, filter_b15);
+                wc_mma_bfloat16s_16(acc_3, in_b15_top, in_b15_low, in_b16_top, in_b16_low, filter_b12, filter_b13);
+                unsigned in_b18_top, in_b18_low, in_b19_top, in_b19_low;
+                wc_load_matrices_4(in_b18_top, in_b18_low, in_b19_top, in_b19_low,
+                    in + place_of(first_piece + 18) * BLOCK);
+                wc_mma_bfloat16s_8(acc_2, in_b18_top, in_b18_low, filter_b16);
+                wc_mma_bfloat16s_16(acc_3, in_b17_top, in_b17_low, in_b18_top, in_b18_low, filter_b14, filter_b15);
+                wc_mma_bfloat16s_8(acc_3, in_b19_top, in_b19_low, filter_b16);
+                unsigned* const out = (unsigned*)(outputs + channel * OUT_PITCH + tile * TILE) + pair;
+                out[place_of(lane / 4 * ROW_BLOCKS) * (BLOCK / 2)] = wc_floats_to_bfloat16s(acc_0.x, acc_0.y);
+                out[place_of(TILE_ROWS / 2 * ROW_BLOCKS + lane / 4 * ROW_BLOCKS) * (BLOCK / 2)] =
+                    wc_floats_to_bfloat16s(acc_0.z, acc_0.w);
+                out[place_of(lane / 4 * ROW_BLOCKS + 1) * (BLOCK / 2)] = wc_floats_to_bfloat16s(acc_1.x, acc_1.y);
+                out[place_of(TILE_ROWS / 2 * ROW_BLOCKS + lane / 4 * ROW_BLOCKS + 1) * (BLOCK / 2)] =
+                    wc_floats_to_bfloat16s(acc_1.z, acc_1.w);
+                out[place_of(lane / 4 * ROW_BLOCKS + 2) * (BLOCK / 2)] = wc_floats_to_bfloat16s(acc_2.x, acc_2.y);
+                out[place_of(TILE_ROWS / 2 * ROW_BLOCKS + lane / 4 * ROW_BLOCKS + 2) * (BLOCK / 2)] =
+                    wc_floats_to_bfloat16s(acc_2.z, acc_2.w);
+                out[place_of(lane / 4 * ROW_BLOCKS + 3) * (BLOCK / 2)] = wc_floats_to_bfloat16s(acc_3.x, acc_3.y);
+                out[place_of(TILE_ROWS / 2 * ROW_BLOCKS + lane / 4 * ROW_BLOCKS + 3) * (BLOCK / 2)] =
+                    wc_floats_to_bfloat16s(acc_3.z, acc_3.w);
+            }
+        }
+        __syncthreads();
+        unsigned short* const y_row = y + row * Q * CHANNELS;
+#pragma unroll 1
+        for (int four = warp; four < OUT_GROUPS * OCTETS / 4; four += WARPS) {
+            const int given = four * 4 + lane / 8;                   // whose row this lane gives the address of
+            unsigned words[4];
+            wc_load_matrices_transposed_4(words[0], words[1], words[2], words[3],
+                outputs + (given % OCTETS * 8 + lane % 8) * OUT_PITCH + place_of((given / OCTETS)) * 8);
+            const uint4 cells = regroup(words[0], words[1], words[2], words[3], pair);
+            const int own = four * 4 + pair, octet = own % OCTETS, column = q_first + own / OCTETS * 8 + lane / 4;
+            if (column < Q) *(uint4*)(y_row + ((index_t)column * CHANNELS + (first_octet + octet) * 8)) = cells;
+        }
+    }
+}
