@@ -51,9 +51,10 @@ def no_cublas() -> str | None:
     return None
 
 
-def runs(case: Case) -> bool:
-    """Whether what a case needs besides a GPU is installed."""
-    return no_cublas() is None or not case.plan(arch()).program.library_calls
+def runs(case: Case, shape: ConvShape | None = None) -> bool:
+    """Whether what a case needs besides a GPU is installed; ``shape``: a layer that its plan takes, where the sizes of
+    the case table may be none."""
+    return no_cublas() is None or not case.plan(arch(), shape).program.library_calls
 
 
 def needs_cublas() -> None:

@@ -25,7 +25,7 @@ def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
     found: list = []
     while len(found) < wanted:
         one = drawn.draw_layer_and_case(choose, images=part >= PARTS)
-        if one is not None and support.runs(one[0]):
+        if one is not None and support.runs(*one):
             case, shape = one
             more = (drawn.draw_shape(choose, case, arch=support.arch()) for _ in range(SIZES_EACH - 1))
             found.append((case, (shape, *(shape for shape in more if shape is not None))))

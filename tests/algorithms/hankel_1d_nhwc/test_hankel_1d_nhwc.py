@@ -92,6 +92,7 @@ def test_every_product_of_a_gradient_and_a_tap_is_in_one_diagonal(taps):
 
 @pytest.mark.parametrize("octets, steps", [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)])
 @pytest.mark.parametrize("taps", [4, 8, 24, 31, 64, 128])
+@pytest.mark.thin(6)
 def test_pixels_and_sequences_lie_in_all_banks_and_in_their_rooms(taps, octets, steps):
     made = planned(pixels(taps, 5000, channels=64), taps=taps, octets=octets, each=1 if octets < 4 else 2, steps=steps)
     text, numbers = render(made).text, made.numbers
@@ -179,6 +180,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 @pytest.mark.parametrize("shape", [
     pixels(4, 333, h=3, channels=24), pixels(31, 520, column=True), pixels(12, 5, padding=((0, 0), (40, 25)), h=2),
     pixels(140, 700, channels=8, padding=(0, 69), dtype="bfloat16")], ids=str)
+@pytest.mark.thin(6)
 def test_defaults_with_every_border(shape, mode):
     shape = bordered(shape, mode)
     check(planned(shape), shape, mode=Mode.CHECK)
@@ -196,6 +198,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(7, 96, padding="valid", column=True), {}),
     (pixels(8, 255, padding=((0, 0), (4, 4))), {"taps": 16, "octets": 1, "each": 8, "steps": 1})],
     ids=lambda value: str(value) if value else "")
+@pytest.mark.thin(4)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, **values), shape, mode=Mode.CHECK)
@@ -239,6 +242,7 @@ def test_drawn_layers_and_plan_values(seed):
 
 @on_the_cpu
 @pytest.mark.parametrize("mode", ["zeros", "symmetric"])
+@pytest.mark.thin(2)
 def test_a_row_and_a_column_give_the_same_bits(mode):
     values = {"chunks": 2, "taps": 21, "octets": 2, "each": 2, "steps": 1}
     row = bordered(pixels(21, 300, channels=24, padding=(0, 13)), mode)
@@ -263,6 +267,7 @@ def test_offsets_of_64_bits(column):
 @on_the_cpu
 @pytest.mark.parametrize("chunks", [1, 7])
 @pytest.mark.parametrize("column", [False, True])
+@pytest.mark.thin(4)
 def test_equal_inputs_give_equal_bits(column, chunks):
     shape = pixels(31, 1000, n=5, channels=24, column=column)
     made, arrays = planned(shape, chunks=chunks, octets=2, each=4, steps=1), Sequences(shape)
@@ -272,6 +277,7 @@ def test_equal_inputs_give_equal_bits(column, chunks):
 
 @on_the_cpu
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
+@pytest.mark.thin(2)
 def test_what_is_not_finite_reaches_no_other_channel(bad):
     """Other taps of its channel it may reach, as the plan says; those whose products hold it, surely."""
     shape = pixels(31, 700, channels=24, h=2)
@@ -299,6 +305,7 @@ def test_calls_of_sequences_in_nlc_take_it(dtype):
 @on_the_cpu
 @pytest.mark.parametrize("algorithm", [NAME, "auto"])
 @pytest.mark.parametrize("taps", [31, 90])
+@pytest.mark.thin(2)
 def test_the_public_call_goes_through_it(taps, algorithm):
     arrays = Sequences(pixels(taps, 250))
     x, dy = (arrays.stored(name)[:, 0] for name in ("x", "dy"))     # axes (N, L, C)

@@ -165,6 +165,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 @pytest.mark.parametrize("shape", [
     layer(4, 333, h=3), layer(31, 520, multiplier=2), layer(140, 700, padding=(0, 69), dtype="bfloat16"),
     layer(12, 5, padding=((0, 0), (40, 25)), h=2)], ids=str)
+@pytest.mark.thin(6)
 def test_defaults_with_every_border(shape, mode):
     shape = bordered(shape, mode)
     check(planned(shape, STEPS), shape, mode=Mode.CHECK)
@@ -180,6 +181,7 @@ def test_defaults_with_every_border(shape, mode):
     (layer(90, 264, multiplier=3, h=2, n=1), {"columns": 32, "store_vector": 8, "tiles": 1, "warps": 1}),
     (layer(8, 255, padding=((0, 0), (4, 4))), {"columns": 32, "store_vector": 2, "weights": "shared"})],
     ids=lambda value: str(value) if value else "")
+@pytest.mark.thin(4)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, STEPS, **values), shape, mode=Mode.CHECK)
@@ -261,6 +263,7 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors():
 @on_the_cpu
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 @pytest.mark.parametrize("taps, columns", [(5, 8), (31, 32)])
+@pytest.mark.thin(4)
 def test_what_is_not_finite_reaches_as_many_outputs_as_the_plan_says(taps, columns, bad):
     """A zero beside the filter times an infinity is no number."""
     shape = layer(taps, 700, multiplier=2, h=2)

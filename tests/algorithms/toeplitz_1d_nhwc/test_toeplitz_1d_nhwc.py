@@ -70,6 +70,7 @@ def test_the_band_of_a_filter_fits_its_blocks_and_needs_them_all(taps, before):
 
 
 @pytest.mark.parametrize("octets, columns, tiles", [(1, 8, 1), (2, 8, 3), (4, 8, 2), (8, 8, 1), (1, 32, 2), (4, 32, 1)])
+@pytest.mark.thin(6)
 def test_pixels_and_sequences_lie_in_all_banks_and_in_their_rooms(octets, columns, tiles):
     for taps in (1, 4, 31, 32, 33, 100):
         made = planned(pixels(taps, 3000, channels=64), octets=octets, columns=columns, tiles=tiles, warps=4)
@@ -159,6 +160,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 @pytest.mark.parametrize("shape", [
     pixels(4, 333, h=3, channels=24), pixels(31, 520, column=True), pixels(12, 5, padding=((0, 0), (40, 25)), h=2),
     pixels(140, 700, channels=8, padding=(0, 69), dtype="bfloat16")], ids=str)
+@pytest.mark.thin(6)
 def test_defaults_with_every_border(shape, mode):
     shape = bordered(shape, mode)
     check(planned(shape, STEPS), shape, mode=Mode.CHECK)
@@ -177,6 +179,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(7, 96, padding="valid", column=True), {}), (pixels(255, 2056, channels=8), {"octets": 1, "columns": 32}),
     (pixels(8, 255, padding=((0, 0), (4, 4))), {"octets": 1, "columns": 32, "tiles": 2, "weights": "shared"})],
     ids=lambda value: str(value) if value else "")
+@pytest.mark.thin(4)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, STEPS, **values), shape, mode=Mode.CHECK)
@@ -219,6 +222,7 @@ def test_drawn_layers_and_plan_values(seed):
 
 @on_the_cpu
 @pytest.mark.parametrize("mode", ["zeros", "symmetric"])
+@pytest.mark.thin(2)
 def test_a_row_and_a_column_give_the_same_bits(mode):
     values = {"octets": 2, "columns": 8, "tiles": 2, "warps": 3, "weights": "registers"}
     row = bordered(pixels(21, 300, channels=24, padding=(0, 13)), mode)
@@ -254,6 +258,7 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(column):
 @on_the_cpu
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 @pytest.mark.parametrize("taps, columns", [(5, 8), (31, 32)])
+@pytest.mark.thin(4)
 def test_what_is_not_finite_reaches_as_many_outputs_as_the_plan_says(taps, columns, bad):
     """A zero beside the filter times an infinity is no number."""
     shape = pixels(taps, 700, h=2, channels=24)
@@ -285,6 +290,7 @@ def test_calls_of_sequences_in_nlc_take_it(operation, dtype):
 @on_the_cpu
 @pytest.mark.parametrize("algorithm", [NAME, "auto"])
 @pytest.mark.parametrize("taps", [31, 90])
+@pytest.mark.thin(2)
 def test_the_public_calls_go_through_it(taps, algorithm):
     """conv1d and the gradient of its input, which is a filter turned round, whose windows reach after a sequence."""
     shape = pixels(taps, 250)
