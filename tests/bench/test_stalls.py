@@ -64,6 +64,7 @@ def test_launches_that_are_missing_are_an_error_with_ncus_words(monkeypatch, tmp
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("dtype", ncu_target.DTYPES)
 @pytest.mark.parametrize("layout", ncu_target.LAYOUTS)
+@pytest.mark.thin(3)
 def test_every_kind_of_layer_can_be_watched(dtype, layout):
     done = CliRunner().invoke(ncu_target.main, ["--kernel", "auto", "--size", "9", "--filter", "3", "--channels", "8",
                                                 "--dtype", dtype, "--layout", layout, "--device", "cpu"])

@@ -46,6 +46,7 @@ def channel(x: np.ndarray, shape: ConvShape, c: int) -> np.ndarray:
 @on_cpu_device
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.thin(4)
 def test_what_does_not_meet_it_keeps_its_bits(form, value):
     """A pixel of one channel: the windows over it become NaN or infinite, and nothing else changes."""
     algorithm, layout, settings = FORMS[form]
@@ -97,6 +98,7 @@ def test_a_filter_gradient_keeps_its_bits():
 
 @on_cpu_device
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.thin(4)
 def test_a_sum_that_is_nan_is_left(form):
     """Where every pixel is NaN a sum takes its first 32 products; where all are infinite it takes all 9 * 32. Blocks of
     outputs that do not exist take 32 of either."""

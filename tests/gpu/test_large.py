@@ -102,12 +102,14 @@ BIG = (dict(n=10800, c=64, h=56, w=56, k=64, dtype="float16", layout="NHWC"),
        dict(n=21600, c=32, h=56, w=56, k=32, groups=32, dtype="float16", layout="NHWC"),
        dict(n=43000, c=64, h=28, w=28, k=64, groups=64, dtype="float16"),
        dict(n=14300, c=3, h=224, w=224, k=16, stride=2, dtype="float16", layout="NHWC"),
-       dict(n=2, c=8, h=12000, w=12000, k=8, groups=8, dtype="float16"), dict(n=5400, c=8, h=224, w=224, k=8))
+       dict(n=2, c=8, h=12000, w=12000, k=8, groups=8, dtype="float16"), dict(n=5400, c=8, h=224, w=224, k=8),
+       *(dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16", layout=layout)
+         for layout in ("NCHW", "NHWC")))
 
 
 def big_layer(algorithm: str) -> ConvShape:
     for layer in BIG:
-        shape = ConvShape(r=3, s=3, padding=1, **layer)
+        shape = ConvShape(**{"r": 3, "s": 3, "padding": 1, **layer})
         try:
             plan_layer(shape, algorithm=algorithm, arch=support.arch())
         except UnsupportedSpec:

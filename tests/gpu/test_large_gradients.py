@@ -32,8 +32,15 @@ LAYERS = {
     "dense, a stride": dict(n=10800, c=64, h=56, w=56, k=64, stride=2, dtype="float16", layout="NHWC"),
     "dense, float32": dict(n=10800, c=64, h=56, w=56, k=64, layout="NHWC"),
     "first": dict(n=14300, c=3, h=224, w=224, k=16, stride=2),
+    "sequences": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16"),
+    "sequences, NHWC": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16",
+                            layout="NHWC"),
 }
 NAMES = [name for name, row in GRADIENTS.items() if row.operation not in (Operation.RAGGED, Operation.BIAS_GRADIENT)]
+
+
+def layer_of(name: str) -> ConvShape:
+    return ConvShape(**{"r": 3, "s": 3, "padding": 1, **LAYERS[name]})
 
 
 def cases() -> Iterator[Any]:
@@ -43,10 +50,9 @@ def cases() -> Iterator[Any]:
                 for operation in operations for layer in LAYERS
                 if operation is not Operation.BIAS_GRADIENT or LAYERS[layer].get("stride") is None or layer == "first")
     for name in NAMES:
-        for layer, given in LAYERS.items():
+        for layer in LAYERS:
             try:
-                plan_layer(ConvShape(r=3, s=3, padding=1, **given), algorithm=name, arch="sm_90a",
-                           operation=GRADIENTS[name].operation)
+                plan_layer(layer_of(layer), algorithm=name, arch="sm_90a", operation=GRADIENTS[name].operation)
             except UnsupportedSpec:
                 continue
             yield pytest.param(GRADIENTS[name].operation, layer, name, id=name)
@@ -77,14 +83,16 @@ def both_sides(count: int, each: int) -> list[int]:
     return sorted({0, middle - 1, middle, min(middle + 1, count - 1), count - 1})
 
 
-def filter_gradient(torch: Any, x: Any, dy: Any, taps: tuple[int, ...], stride: int, padding: int, groups: int) -> Any:
+def filter_gradient(torch: Any, x: Any, dy: Any, taps: tuple[int, ...], stride: int, padding: tuple[int, ...],
+                    groups: int) -> Any:
     """Of arrays in NC... order, in float64: a product of matrices or a sum for each tap, of some images at a time."""
     n, k, *outputs = dy.shape
     c = x.shape[1]
     total = torch.zeros((k, c // groups, *taps), device="cuda", dtype=torch.float64)
     step = max(1, CHUNK // max(x[0].numel(), dy[0].numel()))
+    sides = [side for one in reversed(padding) for side in (one, one)]
     for first in range(0, n, step):
-        some = torch.nn.functional.pad(x[first:first + step].float(), (padding, padding) * len(taps))
+        some = torch.nn.functional.pad(x[first:first + step].float(), sides)
         upper = dy[first:first + step].float()
         for tap in torch.cartesian_prod(*(torch.arange(size) for size in taps)).tolist():
             window = some[(slice(None), slice(None), *(slice(at, at + stride * (size - 1) + 1, stride)
@@ -102,12 +110,13 @@ def filter_gradient(torch: Any, x: Any, dy: Any, taps: tuple[int, ...], stride: 
 def test_gradients_past_2_31_elements(torch, operation, layer, algorithm):
     if algorithm == "filter_gradient_wgmma" and not support.arch().startswith("sm_90"):
         pytest.skip(f"{support.arch()} has no wgmma")
-    shape = ConvShape(r=3, s=3, padding=1, **LAYERS[layer])
+    shape = layer_of(layer)
+    padding = shape.padding[0][0], shape.padding[1][0]
     stored, dtype = shape.layout.stored, shape.dtype.value
     order = (0, 3, 1, 2) if shape.layout.value == "NHWC" else (0, 1, 2, 3)
     each = shape.c * shape.h * shape.w
     assert shape.n * each > 2**31
-    options = dict(stride=shape.stride, padding=1, groups=shape.groups, layout=shape.layout.value, algorithm=algorithm)
+    options = dict(stride=shape.stride, padding=padding, groups=shape.groups, layout=shape.layout.value, algorithm=algorithm)
     dy = drawn(torch, stored(shape.output_shape), dtype, 1)
     if operation is Operation.BIAS_GRADIENT:
         assert dy.numel() > 2**31
@@ -123,12 +132,13 @@ def test_gradients_past_2_31_elements(torch, operation, layer, algorithm):
         for image in both_sides(shape.n, each):
             expected = torch.nn.grad.conv2d_input((1, *shape.input_shape[1:]), w.double(),
                                                   dy[image:image + 1].permute(order).double(), stride=shape.stride,
-                                                  padding=1, groups=shape.groups).to(out.dtype)
+                                                  padding=padding, groups=shape.groups).to(out.dtype)
             assert torch.equal(out[image:image + 1].permute(order), expected), image
     else:
         x = drawn(torch, stored(shape.input_shape), dtype, 2)
         got = warpconv.conv2d_weight(x, shape.weight_shape, dy, **options)
-        expected = filter_gradient(torch, x.permute(order), dy.permute(order), (3, 3), shape.stride[0], 1, shape.groups)
+        expected = filter_gradient(torch, x.permute(order), dy.permute(order), (shape.r, shape.s), shape.stride[0],
+                                   padding, shape.groups)
         assert torch.equal(got, expected.to(x.dtype))
 
 
@@ -156,7 +166,7 @@ def test_volumes_past_2_31_elements(torch, layout):
         del out
     dy = drawn(torch, spatial, "float16", 3)
     got = warpconv.conv3d_weight(x, w.shape, dy, **options)
-    expected = filter_gradient(torch, x.permute(order), dy.permute(order), (3, 3, 3), 1, 1, c)
+    expected = filter_gradient(torch, x.permute(order), dy.permute(order), (3, 3, 3), 1, (1, 1, 1), c)
     assert torch.equal(got, expected.to(x.dtype))
 
 

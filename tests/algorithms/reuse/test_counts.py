@@ -60,6 +60,7 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
 @pytest.mark.thin(6)
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
+@pytest.mark.thin(2)
 def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
     counts = {name: sub_block(size, name, edges)[1].buffers["x"] for name in VARIANTS}
     requests = {name: count.load_requests for name, count in counts.items()}

@@ -100,6 +100,7 @@ def test_it_is_within_its_bound(name, mode):
 
 
 @pytest.mark.parametrize("kind", ["signed", "non-negative"])
+@pytest.mark.thin(2)
 def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind):
     """The text with sums that go on from row to row: the emulated tensor cores cut them, as a GPU's do. One scale for
     all pixels and weights, so that there is one for all sums."""
@@ -130,6 +131,7 @@ def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind):
      "make_uint2(0u, 0u)"),
     ("low parts of weights", "filter[i + FILTER_WORDS] = low_parts(first_weight, second_weight, high)",
      "filter[i + FILTER_WORDS] = 0u")])
+@pytest.mark.thin(2)
 def test_every_part_is_needed(left_out, old, new):
     """Without one of the three products three digits are left."""
     shape = shape_of("15x15")
@@ -190,6 +192,7 @@ def test_dark_pixels_among_bright_ones_are_no_reason_to_make_sums_anew():
 
 
 @pytest.mark.parametrize("mode", ["zeros", "replicate"])
+@pytest.mark.thin(2)
 def test_weights_that_the_edge_leaves_alone(mode):
     """A filter that falls off to one side by 2^40: windows at the edge may have its least weights alone. Those of a
     filter whose middle is large, as a Gaussian's, are no such case."""

@@ -78,6 +78,7 @@ def test_how_integers_of_8_and_16_bits_are_packed(out, arch, cast, store, functi
 @on_cpu_device
 @pytest.mark.parametrize("out", ["uint8", "int8", "uint16", "int16"])
 @pytest.mark.parametrize("store", [1, 2, 4])
+@pytest.mark.thin(4)
 def test_small_integers_are_rounded_and_limited_alike_however_they_are_packed(out, store):
     shape = ConvShape(c=1, h=1, w=16, k=1, r=1, s=1, out_dtype=out)
     low, high = shape.y_dtype.limits

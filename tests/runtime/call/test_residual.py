@@ -43,6 +43,7 @@ def wanted(layer, *steps, shape=SHAPE):
 
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "wide", "reuse"])
+@pytest.mark.thin(2)
 def test_a_residual_is_added_before_the_activation_or_where_it_is_named(layer, algorithm):
     residual = layer[3]
     for options, steps in (({}, ("bias", "residual")), (dict(activation="relu"), ("bias", "residual", "relu")),

@@ -153,6 +153,7 @@ def test_two_dynamic_arrays_begin_at_one_address():
 
 
 @pytest.mark.parametrize("mode", Mode)
+@pytest.mark.thin(2)
 def test_an_array_that_no_vector_access_could_start_at(mode):
     text = KERNEL + "k(const float4* x, float4* y) { y[threadIdx.x] = x[threadIdx.x]; }"
     x, y = np.arange(130, dtype=np.float32), floats(130)

@@ -242,6 +242,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize("name, old, new, outcomes", MUTANTS)
+@pytest.mark.thin(3)
 def test_mutants_are_caught(name, old, new, outcomes):
     text = source(name)
     assert old in text

@@ -64,6 +64,7 @@ def test_shuffles_of_4_and_8_byte_types(mode, c_type, dtype, value):
 
 
 @both_modes
+@pytest.mark.thin(2)
 def test_votes(mode):
     def vote(expression):
         return evaluate(expression, "unsigned", np.uint32, mode)
@@ -152,6 +153,7 @@ def test_block_reduction_in_any_order(mode, order):
 # ---- scalars
 
 @both_modes
+@pytest.mark.thin(2)
 def test_bits(mode):
     def bits(expression, dtype=np.uint32):
         return evaluate(expression, "unsigned" if dtype is np.uint32 else "int", dtype, mode)

@@ -73,6 +73,7 @@ def calls(draw, name):
                                   for name in CALLS])
 @options(DRAWN, max_examples=60 if settings.whole else 6)
 @given(data=st.data())
+@pytest.mark.thin(2)
 def test_drawn_calls(name, data):
     case = data.draw(calls(name))
     rng, arguments = settings.generator(case["seed"]), dict(case["options"])

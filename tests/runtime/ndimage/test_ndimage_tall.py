@@ -59,6 +59,7 @@ CALLS = [
 
 @pytest.mark.parametrize("dtype,call", [pytest.param(dtype, call, marks=[pytest.mark.long] * (at % 4 != number))
                                         for number, dtype in enumerate(BYTES) for at, call in enumerate(CALLS)])
+@pytest.mark.thin(4)
 def test_bits_are_those_of_the_direct_way(dtype, call, steps):
     x = drawn(dtype, 70, 90)
     made = call(x, device="cpu")
