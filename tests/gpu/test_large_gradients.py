@@ -116,7 +116,8 @@ def test_gradients_past_2_31_elements(torch, operation, layer, algorithm):
     order = (0, 3, 1, 2) if shape.layout.value == "NHWC" else (0, 1, 2, 3)
     each = shape.c * shape.h * shape.w
     assert shape.n * each > 2**31
-    options = dict(stride=shape.stride, padding=padding, groups=shape.groups, layout=shape.layout.value, algorithm=algorithm)
+    options = dict(stride=shape.stride, padding=padding, groups=shape.groups, layout=shape.layout.value,
+                   algorithm=algorithm)
     dy = drawn(torch, stored(shape.output_shape), dtype, 1)
     if operation is Operation.BIAS_GRADIENT:
         assert dy.numel() > 2**31
