@@ -98,11 +98,11 @@ toeplitz_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __re
         wc_copy_async_commit();
         // the filter between zeros, once from each even and once from each odd element on
         for (int i = member; i < FILTER_WORDS; i += TEAM) {
-            const int s = i % COPY_WORDS * 2 + i % FILTER_WORDS / COPY_WORDS - 12;
+            const int s = i % COPY_WORDS * 2 + i / COPY_WORDS - 12;
             const unsigned short* const from = w + (index_t)k * S + s;
             const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
                 high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
-            (filters + team * FILTER_WORDS)[i] = low | high << 16;
+            filters[team * FILTER_WORDS + i] = low | high << 16;
         }
         const float bias_k = wc_half_to_float(__ldg(bias + k));
         wc_copy_async_wait_group();

@@ -103,12 +103,14 @@ toeplitz_1d_nhwc_4x1(const unsigned short* __restrict__ x, const unsigned short*
     const int filter_word = (7 - lane / 4) % 2 * COPY_WORDS + (2 * pair + 7 - lane / 4) / 2;
     const int q_first = blockIdx.x * SPAN, first_octet = blockIdx.y * OCTETS;
     // the filters between zeros, once from each even and once from each odd element on
-    for (int i = threadIdx.x; i < SEQUENCES * FILTER_WORDS; i += THREADS) {
-        const int s = i % COPY_WORDS * 2 + i % FILTER_WORDS / COPY_WORDS - 12;
-        const unsigned short* const from = w + (index_t)(first_octet * 8 + i / FILTER_WORDS) * S + s;
-        const unsigned low = (unsigned)s < (unsigned)S ? __ldg(from) : 0,
-            high = (unsigned)(s + 1) < (unsigned)S ? __ldg(from + 1) : 0;
-        filters[i] = low | high << 16;
+    for (int i = threadIdx.x; i < SEQUENCES * FILTER_WORDS; i += THREADS) filters[i] = 0u;
+    __syncthreads();
+    unsigned short* const padded = (unsigned short*)filters;
+    for (int i = threadIdx.x; i < SEQUENCES * S; i += THREADS) {
+        const int at = i / S * (2 * FILTER_WORDS) + i % S + 12;
+        const unsigned short weight = __ldg(w + first_octet * 8 * S + i);
+        padded[at] = weight;
+        padded[at + 2 * COPY_WORDS - 1] = weight;
     }
     const index_t rows = N;       // an image is one row of pixels
     for (index_t row = blockIdx.z; row < rows; row += gridDim.z) {
