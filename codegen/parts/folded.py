@@ -122,6 +122,18 @@ def line_refusal(spec: KernelSpec, columns: bool) -> str | None:
     return None
 
 
+def outside_of(spec: KernelSpec) -> str:
+    """What the fragments (templates/parts/sequences, octets) call that which stands outside of a line."""
+    return "pixels" if spec.padding_mode.reads_image else spec.padding_mode.value
+
+
+def block_taps(taps: int, most: int) -> int:
+    """Taps of a block, up to ``most``, in equal shares; of several, whole pieces, where the next one begins."""
+    blocks = -(-taps // most)
+    share = -(-taps // blocks)
+    return share + -share % BLOCK if blocks > 1 else share
+
+
 def loads_of(slices: int, outputs: int) -> tuple[Load, ...]:
     """Blocks by twos, as instructions take them; each instruction right after the last of its blocks."""
     total = slices + outputs - 1
@@ -131,12 +143,6 @@ def loads_of(slices: int, outputs: int) -> tuple[Load, ...]:
             product = Product(output, band, min(2, slices - band))
             done[product.inputs[-1] // 2].append(product)
     return tuple(Load(tuple(range(2 * i, min(2 * i + 2, total))), tuple(products)) for i, products in enumerate(done))
-
-
-def place_of(piece: int, row: int) -> int:
-    """Where a piece of a sequence lies in shared memory, whose rows begin ``row`` pieces apart (1, 2 or 4): what
-    templates/parts/pieces writes."""
-    return piece ^ piece // 8 % row
 
 
 def product_blocks(taps: int, offset: int) -> int:

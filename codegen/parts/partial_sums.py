@@ -9,7 +9,7 @@ from typing import Any
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import GRID_LIMIT
-from warpconv.codegen.plan import Argument, Blocks, Launch, Role, Workspace
+from warpconv.codegen.plan import Argument, Blocks, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -38,6 +38,14 @@ def launch(elements: int, target: str, rows: int = SUM_ROWS) -> Launch:
     blocks = Blocks(times=-(-elements // columns), limit=GRID_LIMIT[0])
     return Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(columns, rows, 1),
                   arguments=(PARTS, target))
+
+
+def program(arguments: tuple[Argument, ...], first: Launch, target: str, elements: int, chunks: int) -> Program:
+    """``first``, which writes ``target`` itself where there is one share, and the second step where there are more."""
+    if chunks == 1:
+        return Program(arguments=arguments, steps=(first,))
+    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, target)),
+                   workspaces=(workspace(elements, chunks),))
 
 
 def sum_rows(chunks: int) -> int:

@@ -328,12 +328,9 @@ def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings
 
 def _parse_archs(archs: Sequence[Arch | str], ptx: bool) -> Iterator[tuple[Arch, bool]]:
     for arch in ([archs] if isinstance(archs, (str, Arch)) else archs):
-        if isinstance(arch, Arch):
-            yield arch, ptx
-            continue
         text = str(arch)
         name = text[:-4] if text.upper().endswith("+PTX") else text
-        yield Arch.parse(name, "archs"), ptx or name != text
+        yield Arch.parse(arch if isinstance(arch, Arch) else name, "archs"), ptx or name != text
 
 
 def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> None:

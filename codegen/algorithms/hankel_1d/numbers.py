@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
-from warpconv.codegen.parts.folded import BLOCK, LINE, STEP, DiagonalProduct, line_of, product_blocks
+from warpconv.codegen.parts.folded import BLOCK, LINE, STEP, DiagonalProduct, line_of, outside_of, product_blocks
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -65,7 +65,6 @@ def make_numbers(spec: KernelSpec, options: Hankel1dOptions) -> Hankel1dNumbers:
     registers = 6 * blocks + 46         # four are sums, the others on their way and places
     resident = min(resident_blocks(spec.hardware, min(255, registers), threads),
                    blocks_by_shared(spec.hardware, H200_SHARED_FILLED, shared + spec.hardware.shared_reserved))
-    border = spec.padding_mode
     return Hankel1dNumbers(
         threads=threads, tap_tiles=-(-line.taps // options.taps), span=span, margin=line.margin, skipped=skipped,
         offset=line.offset,
@@ -73,4 +72,4 @@ def make_numbers(spec: KernelSpec, options: Hankel1dOptions) -> Hankel1dNumbers:
         copies=(span + BLOCK * (blocks - 1) + skipped) // options.vector,
         gradient_copies=span // options.vector, buffer=buffer, pending=options.buffers - 2, shared_bytes=shared,
         registers=registers, min_blocks=resident, copy_bytes=2 * options.vector,
-        outside="pixels" if border.reads_image else border.value)
+        outside=outside_of(spec))

@@ -18,9 +18,9 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, SHARED_STATIC
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.folded import BLOCK, STEP, line_of, line_refusal
+from warpconv.codegen.parts.folded import BLOCK, STEP, block_taps, line_of, line_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -53,9 +53,7 @@ def supports(spec: KernelSpec) -> str | None:
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Hankel1dOptions:
     """All taps in a block where their sums stay in registers; whole sequences an item, or equal parts of them."""
     line = line_of(spec)
-    tiles = -(-line.taps // MOST_TAPS)
-    taps = -(-line.taps // tiles)
-    taps += -taps % BLOCK if tiles > 1 else 0       # blocks of taps begin at whole pieces
+    taps = block_taps(line.taps, MOST_TAPS)
     if shape is None:
         return Hankel1dOptions(taps=taps, vector=1)
     needed = -(-shape.q // STEP)
@@ -79,12 +77,7 @@ def plan(spec: KernelSpec, options: Hankel1dOptions) -> KernelPlan:
             Blocks(times=made.tap_tiles, limit=GRID_LIMIT[1]), Blocks())
     launch = Launch(entry=spec.name, grid=grid, block=(made.threads, 1, 1),
                     arguments=("x", "dy", "dw" if options.chunks == 1 else partial_sums.PARTS, "N", "H", "W", "P", "Q"))
-    program = Program(arguments=_arguments(spec, options), steps=(launch,))
-    if options.chunks > 1:
-        elements = spec.k * spec.r * spec.s
-        program = Program(arguments=(*program.arguments, partial_sums.argument()),
-                          steps=(launch, partial_sums.launch(elements, "dw")),
-                          workspaces=(partial_sums.workspace(elements, options.chunks),))
+    program = partial_sums.program(_arguments(spec, options), launch, "dw", spec.k * spec.r * spec.s, options.chunks)
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("hankel_1d/kernel.cu.jinja",), program=program,
         cost=Cost(unit=f"{STEP} outputs, {len(made.blocks)} matrix instructions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, STEP, DiagonalProduct, Line, line_of, product_blocks
+from warpconv.codegen.parts.folded import BLOCK, STEP, DiagonalProduct, Line, line_of, outside_of, product_blocks
 from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
@@ -70,7 +70,6 @@ def make_numbers(spec: KernelSpec, options: Hankel1dNhwcOptions) -> Hankel1dNhwc
     registers = 4 * blocks * options.each + 2 * blocks + 50
     resident = min(resident_blocks(spec.hardware, min(255, registers), LANES * warps),
                    blocks_by_shared(spec.hardware, H200_SHARED_FILLED, shared + spec.hardware.shared_reserved))
-    border = spec.padding_mode
     return Hankel1dNhwcNumbers(
         warps=warps, threads=LANES * warps, channels=channels, total_octets=total,
         channel_groups=-(-total // options.octets), cut=total % options.octets > 0,
@@ -78,4 +77,4 @@ def make_numbers(spec: KernelSpec, options: Hankel1dNhwcOptions) -> Hankel1dNhwc
         margin=line.margin, offset=line.offset, line=line, blocks=tuple(range(blocks)),
         channels_of_warp=tuple(range(options.each)), groups=groups, gradient_groups=gradient_groups, pitch=pitch,
         gradient_pitch=gradient_pitch, pixel_bytes=pixel_bytes, gradient_at=gradient_at, shared_bytes=shared,
-        registers=registers, min_blocks=max(1, resident), outside="pixels" if border.reads_image else border.value)
+        registers=registers, min_blocks=max(1, resident), outside=outside_of(spec))

@@ -17,9 +17,9 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.folded import BLOCK, STEP, line_of, line_refusal, one_pixel_wide
+from warpconv.codegen.parts.folded import BLOCK, STEP, block_taps, line_of, line_refusal, one_pixel_wide
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -54,9 +54,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> Hankel1dNhwcOp
     """32 bytes of a pixel, so that a multiprocessor holds several blocks, and two channels a warp; more outputs at a
     time where filters are long."""
     line = line_of(spec)
-    tiles = -(-line.taps // MOST_TAPS)
-    taps = -(-line.taps // tiles)
-    taps += -taps % BLOCK if tiles > 1 else 0       # blocks of taps begin at whole pieces
+    taps = block_taps(line.taps, MOST_TAPS)
     options = Hankel1dNhwcOptions(taps=taps, octets=1 if spec.c // OCTET % 2 else 2)
     if len(make_numbers(spec, options).blocks) > FEW_BLOCKS:
         options = replace(options, steps=2)
@@ -77,12 +75,7 @@ def plan(spec: KernelSpec, options: Hankel1dNhwcOptions) -> KernelPlan:
             Blocks(times=made.tap_tiles, limit=GRID_LIMIT[1]), Blocks())
     launch = Launch(entry=spec.name, grid=grid, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes,
                     arguments=("x", "dy", "dw" if options.chunks == 1 else partial_sums.PARTS, "N", "H", "W", "P", "Q"))
-    program = Program(arguments=_arguments(spec), steps=(launch,))
-    if options.chunks > 1:
-        elements = spec.k * spec.r * spec.s
-        program = Program(arguments=(*program.arguments, partial_sums.argument()),
-                          steps=(launch, partial_sums.launch(elements, "dw")),
-                          workspaces=(partial_sums.workspace(elements, options.chunks),))
+    program = partial_sums.program(_arguments(spec), launch, "dw", spec.k * spec.r * spec.s, options.chunks)
     copies = BLOCK * (made.groups + made.gradient_groups) * options.octets
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("hankel_1d_nhwc/kernel.cu.jinja",), program=program,

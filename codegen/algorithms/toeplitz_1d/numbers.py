@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, FoldedTiles, Load, line_of, loads_of
+from warpconv.codegen.parts.folded import BLOCK, LINE, TILE_ROWS, FoldedTiles, Load, line_of, loads_of, outside_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -63,11 +63,10 @@ def make_numbers(spec: KernelSpec, options: Toeplitz1dOptions) -> Toeplitz1dNumb
     skipped = -line.margin % LINE
     chunks = (pieces * BLOCK + skipped) // options.vector
     copy_words = BLOCK // 2 * slices + 4
-    border = spec.padding_mode
     return Toeplitz1dNumbers(
         threads=team * options.sequences, team=team, tile=tile, span=span, margin=line.margin, skipped=skipped,
         first_weight=BLOCK - 1 + line.offset, slices=slices, outputs=tuple(range(outputs)),
         loads=loads_of(slices, outputs), patch=(pieces + -pieces % outputs) * BLOCK,
         chunks=chunks, copies=-(-chunks // team), copy_words=copy_words,
         filter_words=2 * copy_words, copy_bytes=2 * options.vector,
-        outside="pixels" if border.reads_image else border.value)
+        outside=outside_of(spec))

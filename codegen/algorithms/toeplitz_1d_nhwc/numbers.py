@@ -6,7 +6,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import cells
-from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, FoldedTiles, Line, Load, line_of, loads_of
+from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, FoldedTiles, Line, Load, line_of, loads_of, outside_of
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.spec import KernelSpec
 
@@ -68,7 +68,6 @@ def make_numbers(spec: KernelSpec, options: Toeplitz1dNhwcOptions) -> Toeplitz1d
     channel_groups = -(-total // options.octets)
     copy_words = BLOCK // 2 * slices + 4
     out_pitch = _odd(out_groups) * BLOCK
-    border = spec.padding_mode
     return Toeplitz1dNhwcNumbers(
         line=line, threads=LANES * options.warps, channels=channels, total_octets=total, channel_groups=channel_groups,
         cut=total % options.octets > 0, permuted=cells.are_permuted(options.octets), tile=tile, span=span,
@@ -77,7 +76,7 @@ def make_numbers(spec: KernelSpec, options: Toeplitz1dNhwcOptions) -> Toeplitz1d
         pitch=_odd(groups + -groups % outputs) * BLOCK, out_groups=out_groups, out_pitch=out_pitch,
         copy_words=copy_words, filter_words=2 * copy_words,
         pixel_bytes=max(CELL * BLOCK * groups * options.octets, 2 * channels * out_pitch),
-        outside="pixels" if border.reads_image else border.value)
+        outside=outside_of(spec))
 
 
 def _odd(pieces: int) -> int:
