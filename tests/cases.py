@@ -122,12 +122,12 @@ def table(algorithm: str = "") -> tuple[Case, ...]:
 
 
 @functools.cache
-def every_value(algorithm: str = "") -> tuple[Case, ...]:
+def every_value(algorithm: str = "", share: float = 1.0) -> tuple[Case, ...]:
     """A part of table(): for each algorithm, greedily few of its kernels that together have every value of every axis
-    that table() has. Pairs of values are left to table() itself."""
+    that table() has, or such a ``share`` of these values. Pairs of values are left to table() itself."""
     if not algorithm:
-        return tuple(case for name in ROWS for case in every_value(name))
-    return tuple(table(algorithm)[i] for i in _part(cover.rows(algorithm)))
+        return tuple(case for name in ROWS for case in every_value(name, share))
+    return tuple(table(algorithm)[i] for i in _part(cover.rows(algorithm), share))
 
 
 @functools.cache
@@ -146,12 +146,13 @@ def every_variants_value(algorithm: str = "") -> tuple[Case, ...]:
     return tuple(variants(algorithm)[i] for i in _part(list(EVERY[algorithm].variants())))
 
 
-def _part(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Numbers of rows, greedily few, that hold every value of all."""
+def _part(rows: Sequence[Mapping[str, Any]], share: float = 1.0) -> list[int]:
+    """Numbers of rows, greedily few, that hold every value of all, or a share of them."""
     values = [{(name, repr(value)) for name, value in row.items()} for row in rows]
     missing: set[tuple[str, str]] = set().union(*values)
+    most = (1 - share) * len(missing)
     chosen: list[int] = []
-    while missing:
+    while len(missing) > most:
         best = max(range(len(rows)), key=lambda i: len(values[i] & missing))    # the first of equals
         chosen.append(best)
         missing -= values[best]

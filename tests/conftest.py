@@ -18,7 +18,7 @@ from tests import settings
 
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
-MOST_LONG = 6           # parameters of a test that are run among the long ones, but for the case table's
+MOST_LONG = 4           # parameters of a test that are run among the long ones, but for the case table's
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,8 +1,9 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which every value of every axis occurs, at few sizes; with every access checked, a quarter of such a part of the
-variants. Long are the rest of it, shares of the rest and the proof of every pair; ``--whole`` takes all of both.
+which most values of all axes occur, at few sizes; with every access checked, a quarter of a part of the variants that
+has every value. Long are the kernels that have the other values, shares of the rest and the proof of every pair;
+``--whole`` takes all of both.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
+QUICK_VALUES = 0.75     # of all values, in the kernels of the table whose execution is quick
 CHECKED_SHARE = 4       # of the part that has every value, which is quick
-LONG_SHARE = 10         # of the table's other kernels; of the variants twice as many
+LONG_SHARE = 16         # of the table's other kernels; of the variants twice as many
 PAIR_ATTEMPTS, WHOLE_ATTEMPTS = 12, 40      # the second with --whole
 
 
@@ -155,8 +157,9 @@ def compile_chosen(chosen: Sequence[pytest.Item]) -> None:
 
 def executed(algorithm: str) -> Iterator[Any]:
     """The kernels of the table that are executed, as parameters of a test."""
-    part = cases.every_value(algorithm)
-    return _parameters(part, _share_beside(part, cases.table(algorithm), LONG_SHARE))
+    part, quick = cases.every_value(algorithm), cases.every_value(algorithm, QUICK_VALUES)
+    return _parameters(quick, (*(case for case in part if case not in quick),
+                               *_share_beside(part, cases.table(algorithm), LONG_SHARE)))
 
 
 def checked(algorithm: str) -> Iterator[Any]:

@@ -136,9 +136,11 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
         values = tuple(settings.items())
         return kernel_of(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
 
-    if kernel.plan is not None and "vector" in kernel.plan.settings():
+    vectors = {} if kernel.plan is None else {
+        name: 1 for name in ("vector", "load_vector") if name in kernel.plan.settings()}
+    if vectors:
         try:
-            found = other(kernel.spec.algorithm, vector=1)
+            found = other(kernel.spec.algorithm, **vectors)
             if all(a.admits(kernel.spec.dtype.itemsize) for a in found.program.arguments if a.is_pointer):
                 return found
         except (UnsupportedSpec, ArgumentError):

@@ -94,6 +94,7 @@ def test_mistakes(arguments, says, layers, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["layers.toml"]
 
 
+@pytest.mark.long
 def test_several_architectures(tmp_path):
     texts = [good("emit", *LAYER, "--arch", arch) for arch in ("sm_80", "sm_90")]
     assert good("emit", *LAYER, "--arch", "sm_80,sm_90") == "\n".join(texts)

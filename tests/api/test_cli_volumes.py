@@ -48,6 +48,7 @@ def test_explain_and_inspect():
     assert "executed on the CPU device" in text and "of the bound at worst" in text
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("number", range(6))
 def test_run_checks_its_result(tmp_path, number):
     volume = volumes.drawn(number, n=1, dtype=(DType.FLOAT32, DType.FLOAT16)[number % 2])

@@ -37,6 +37,7 @@ def big(tmp_path, monkeypatch):
     return x
 
 
+@pytest.mark.long
 def test_a_zarr_array_is_filtered_as_a_picture_is(tmp_path, big):
     options = ("--kernel", "sobel-x", "--scale", -0.5, "--offset", 30, "--abs", "--border", "symmetric")
     tifffile.imwrite(tmp_path / "a.tif", big, photometric="minisblack")

@@ -124,7 +124,7 @@ def test_a_gradients_magnitude(photos, tmp_path):
     assert result.exit_code == 2 and "--kernel twice" in result.stderr
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("options, wanted", [
     (["--abs"], lambda v: np.abs(v)), (["--abs", "--scale", "0.3"], lambda v: np.abs(v) * 0.3),
     (["--abs", "--offset", "9"], lambda v: np.abs(v) + 9), (["--abs", "--scale", "-1"], lambda v: -np.abs(v)),
@@ -198,6 +198,7 @@ def test_tiff_of_16_bits_is_read_upright(tmp_path, orientation):
     assert wide.dtype == np.uint16 and np.array_equal(eight, wide)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("planes", [1, 3])
 def test_float32_is_kept_in_tiff_and_rounded_elsewhere(photos, tmp_path, planes):
     source = tmp_path / "in.png"

@@ -18,6 +18,7 @@ def test_every_layer_has_both_plans():
         assert plan_layer(shape, arch="sm_90", precision="ieee").spec.numerics is Numerics.FLOAT32
 
 
+@pytest.mark.long
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 def test_rows_are_checked_and_timed_once_for_each_plan():
     shape = large_filters.shape_of(1, 2, 20, 13)

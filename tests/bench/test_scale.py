@@ -64,6 +64,7 @@ def test_the_stages_that_need_no_gpu(monkeypatch, capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.long
 def test_forms_of_chunks_are_compared(monkeypatch, capsys):
     from bench import scale_lines
     monkeypatch.setattr(scale_lines, "FORMS", ((64, 64), (32, -1)))

@@ -87,6 +87,7 @@ def test_a_wrong_result_is_not_timed(spoil):
         layer.reference.check(device, y, own=True)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_sixteen_bit_layers_of_both_layouts_run_on_the_cpu_device(dtype, layout):

@@ -67,6 +67,7 @@ def first_plans() -> None:
         explain(ConvShape(c=8, k=8, groups=8, h=64, w=64, r=3, s=3, dtype=dtype, layout=layout, padding_mode=border))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_any_size_is_planned_in_the_same_time(seed: int) -> None:
     drawn = layers(seed, 80)

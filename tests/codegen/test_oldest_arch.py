@@ -17,7 +17,7 @@ LAYERS = [{"c": c, "k": c, "groups": groups, "h": h, "w": h, "r": r, "s": r, "pa
                                                                     ("float32", "float16"), ("NCHW", "NHWC"))]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
     served = 0

@@ -81,7 +81,7 @@ def test_the_grammar_check_sees_what_is_newer(tmp_path, text):
     assert done.returncode == 1 and "invalid-syntax" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.thin(3)     # 3.10, the oldest, is quick, and 3.13
+@pytest.mark.thin(6)     # 3.10, the oldest, is quick, and 3.13
 @pytest.mark.parametrize("version", _claimed())
 def test_the_files_compile(version):
     python = _interpreter(version)

@@ -45,6 +45,7 @@ SPILLED = [
                                          padding_mode="replicate", dtype="float16"))]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("operation, arch, algorithm, layer", SPILLED)
 def test_defaults_that_had_spilled(operation, arch, algorithm, layer):
     made = plan_layer(ConvShape(**layer), arch=arch, operation=operation)

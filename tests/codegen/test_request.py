@@ -67,7 +67,7 @@ def test_the_steps_give_what_all_at_once_gives():
     same(plan(limited), plan_layer(limited.layer, workspace_limit=0))
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("number", range(DRAWN))
 def test_drawn_layers_one_step_after_the_other(number):
     choose = drawn.numpy_choose(settings.generator(number))

@@ -116,6 +116,7 @@ def test_row_reuse_loads_less_for_a_product(exchange):
     assert reuse["LDG"] / reuse["FFMA"] < 0.5 * reload["LDG"] / reload["FFMA"]
 
 
+@pytest.mark.long
 @needs_disassembler
 def test_weights_are_where_the_plan_puts_them():
     found = {}

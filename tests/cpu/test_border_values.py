@@ -50,7 +50,7 @@ def fresh():
 
 # ---- the text
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("algorithm", BORDERED)
 def test_two_values_have_one_text_and_one_key(algorithm):
     found = bordered(algorithm)
@@ -119,7 +119,7 @@ def test_values_that_a_kernel_cannot_have(algorithm, fields, says):
 
 # ---- results
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(20)
 @needs_cpu
 @pytest.mark.parametrize("chosen", [slice(1), pytest.param(slice(1, None), marks=pytest.mark.long)],
                          ids=["one", "more"])

@@ -213,7 +213,7 @@ def test_orders_of_axes_and_given_outputs():
     assert np.isnan(wide[..., 1::2]).all()
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("stride, output_padding, dilation, padding", [
     (1, 0, 1, 0), (2, 1, 1, 1), (3, 2, 2, 2), ((2, 3), (0, 1), (1, 2), (1, 0)), (1, 1, 3, 2)])
 @pytest.mark.parametrize("layout", Layout)

@@ -32,6 +32,7 @@ def place_of(call):
     return HERE.read_text(encoding="utf-8").splitlines()[caught[0].lineno - 1]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.skipif(checks.no_cpu_device() is not None or contexts.usable() is None,
                     reason="auto does not take the CPU device")
 @pytest.mark.parametrize("call", [

@@ -1,4 +1,8 @@
-"""``volume_filter``: the filter's gradient of any layer of volumes, summed over the batch in a fixed order."""
+"""``volume_filter``: the filter's gradient of any layer of volumes, summed over the batch in a fixed order.
+
+``march`` walks down the planes of the input as ``volume`` does; the outputs' gradients wait in registers. ``loops``
+serves every layer: a load for each product.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +17,24 @@ from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import border_arguments, gradient_arguments
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-MOST_SUMS = 32              # of a thread: taps whose products it sums
+from .filter_march import FilterMarchNumbers, march_refusal, march_numbers, march_options, registers_of
+from .filter_options import FilterGradientOptions
+from .numbers import load_demands
+from .options import Form
+
+MOST_SUMS = 32              # of a thread of loops: taps whose products it sums
 BLOCKS_EACH = 8             # that a multiprocessor shall have
 
 
 @dataclass(frozen=True)
-class FilterGradientOptions:
-    """A thread sums the products of ``tap_planes`` x ``tap_rows`` x ``tap_columns`` taps; the outputs are summed in
-    ``chunks`` shares, each by blocks of ``threads``."""
+class FilterLoopsNumbers:
+    """What the template of ``loops`` writes besides spec and options."""
 
-    tap_planes: int = 1
-    tap_rows: int = 1
-    tap_columns: int = 1
-    chunks: int = 1
-    threads: int = 128
-
-
-@dataclass(frozen=True)
-class FilterGradientNumbers:
-    """What the template writes besides spec and options."""
-
-    tiles: tuple[int, ...]      # of taps, along each axis
+    tap_tiles: tuple[int, ...]      # of taps, along each axis
     elements: int
     warps: int
     min_blocks: int             # of a multiprocessor: without it registers are spilled for more of them
@@ -51,23 +48,28 @@ def supports(spec: KernelSpec) -> str | None:
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientOptions:
     """As many taps as registers hold, so that each output's gradient is loaded for all of them."""
+    found = march_options(spec, shape) if spec.layout is Layout.NCHW else None
+    return found or _loops_options(spec, shape)
+
+
+def _loops_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     left, sizes = MOST_SUMS, []
     for taps in reversed(spec.taps):
         sizes.append(min(taps, left))
         left = max(1, left // sizes[-1])
-    found = FilterGradientOptions(tap_planes=sizes[2], tap_rows=sizes[1], tap_columns=sizes[0])
+    found = FilterGradientOptions(form=Form.LOOPS, tap_planes=sizes[2], tap_rows=sizes[1], tap_columns=sizes[0])
     made = _numbers(spec, found)
     rows = 1024 if shape is None else shape.depths[1] * shape.p
-    beside = spec.k * spec.channels * made.tiles[0] * made.tiles[1] * made.tiles[2]
+    beside = spec.k * spec.channels * made.tap_tiles[0] * made.tap_tiles[1] * made.tap_tiles[2]
     return replace(found, chunks=partial_sums.chunks_for(BLOCKS_EACH * spec.hardware.multiprocessors, beside,
                                                          -(-rows // made.warps)))
 
 
-def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientNumbers:
+def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterLoopsNumbers:
     sizes = options.tap_planes, options.tap_rows, options.tap_columns
-    return FilterGradientNumbers(tiles=tuple(-(-taps // size) for taps, size in zip(spec.taps, sizes)),
-                                 elements=spec.k * spec.reduction, warps=options.threads // LANES,
-                                 min_blocks=resident_blocks(spec.hardware, _registers(options), options.threads))
+    return FilterLoopsNumbers(tap_tiles=tuple(-(-taps // size) for taps, size in zip(spec.taps, sizes)),
+                              elements=spec.k * spec.reduction, warps=options.threads // LANES,
+                              min_blocks=resident_blocks(spec.hardware, _registers(options), options.threads))
 
 
 def _registers(options: FilterGradientOptions) -> int:
@@ -79,50 +81,106 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
+    return _plan_loops(spec, options) if options.form is Form.LOOPS else _plan_march(spec, options)
+
+
+def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
+    made = march_numbers(spec, options)
+    taps = options.tap_planes * options.tap_rows * options.tap_columns
+    outputs = options.rows * options.columns
+    loads = made.tile.copies + outputs // options.vector
+    registers = registers_of(spec, options, made)
+    return KernelPlan(
+        spec=spec, options=options, numbers=made, templates=("volume/filter_march.cu.jinja",),
+        program=_program(spec, options, _arguments(spec, options), made.tile.threads, made.tap_tiles,
+                         made.shared_bytes),
+        phrase=f"blocks of {options.block_size_x} x {options.block_size_y} threads walk down the planes, each with "
+               f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps of a filter's channel and "
+               f"{options.rows} x {options.columns} outputs of {made.slots} planes, in {options.chunks} chunks; then "
+               "the chunks' sums are added",
+        cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=loads, shuffles=0, fma=outputs * taps,
+                  direct_loads=2 * outputs * taps, registers=registers))
+
+
+def _plan_loops(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     made = _numbers(spec, options)
-    arguments = (*gradient_arguments(spec), partial_sums.argument())
-    tiles = made.tiles[0] * made.tiles[1] * made.tiles[2]
-    launch = Launch(entry=spec.name, block=(options.threads, 1, 1),
-                    grid=(Blocks(times=options.chunks), Blocks(times=spec.k * spec.channels, limit=GRID_LIMIT[1]),
-                          Blocks(times=tiles, limit=GRID_LIMIT[2])),
-                    arguments=("x", "dy", partial_sums.PARTS, "N", "D", "H", "W", "Z", "P", "Q",
-                               *(a.name for a in border_arguments(spec))))
-    program = Program(arguments=arguments, steps=(launch, partial_sums.launch(made.elements, "dw")),
-                      workspaces=(partial_sums.workspace(made.elements, options.chunks),))
     sums = options.tap_planes * options.tap_rows * options.tap_columns
     return KernelPlan(
-        spec=spec, options=options, numbers=made, templates=("volume/filter_gradient.cu.jinja",), program=program,
+        spec=spec, options=options, numbers=made, templates=("volume/filter_loops.cu.jinja",),
+        program=_program(spec, options, gradient_arguments(spec), options.threads, made.tap_tiles),
         phrase=f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps of a filter's channel in a "
                f"thread, the outputs in {options.chunks} chunks; then the chunks' sums are added",
         cost=Cost(unit="32 outputs", warp_loads=1 + sums, shuffles=0, fma=sums, direct_loads=2 * sums,
                   registers=_registers(options)))
 
 
+def _program(spec: KernelSpec, options: FilterGradientOptions, arguments: tuple[Argument, ...], threads: int,
+             tap_tiles: tuple[int, ...], shared_bytes: int = 0) -> Program:
+    """A block for each chunk, filter's channel and tile of taps; then the chunks' sums are added."""
+    elements = spec.k * spec.reduction
+    launch = Launch(entry=spec.name, block=(threads, 1, 1), shared_bytes=shared_bytes,
+                    grid=(Blocks(times=options.chunks), Blocks(times=spec.k * spec.channels, limit=GRID_LIMIT[1]),
+                          Blocks(times=tap_tiles[0] * tap_tiles[1] * tap_tiles[2], limit=GRID_LIMIT[2])),
+                    arguments=("x", "dy", partial_sums.PARTS, "N", "D", "H", "W", "Z", "P", "Q",
+                               *(a.name for a in border_arguments(spec))))
+    return Program(arguments=(*arguments, partial_sums.argument()),
+                   steps=(launch, partial_sums.launch(elements, "dw")),
+                   workspaces=(partial_sums.workspace(elements, options.chunks),))
+
+
+def _arguments(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argument, ...]:
+    """The arguments, with what vectors ask of rows and addresses."""
+    demands = load_demands(spec, options.load_vector)
+    if options.vector > 1:
+        demands |= {"Q": options.vector, "dy": options.vector * spec.dtype.itemsize}
+    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+
+
 def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
+    if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
+        refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    if refusal is not None or options.form is Form.MARCH:
+        return refusal or march_refusal(spec, options)
     sums = options.tap_planes * options.tap_rows * options.tap_columns
-    if refusal is None and sums > MOST_SUMS:
+    if sums > MOST_SUMS:
         refusal = f"{sums} sums would not stay in registers (at most {MOST_SUMS})"
     if refusal is None and (not LANES <= options.threads <= BLOCK_THREADS or options.threads % LANES):
         refusal = f"a block of {options.threads} threads (whole warps, {LANES} to {BLOCK_THREADS} are possible)"
-    if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
-        refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
-    if refusal is None and max(_numbers(spec, options).tiles) > GRID_LIMIT[2]:
+    if refusal is None and max(_numbers(spec, options).tap_tiles) > GRID_LIMIT[2]:
         refusal = f"a filter of {max(spec.taps)} taps along an axis"
     return refusal
 
 
 def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
     own = defaults(spec)
-    found = [replace(own, chunks=chunks, threads=threads) for threads in (64, 128, 256)
-             for chunks in sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})]
+    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    if own.form is Form.MARCH:
+        found = [replace(own, chunks=share, pieces=pieces, rows=rows, columns=columns, block_size_x=width,
+                         block_size_y=threads // width, stages=stages, vector=vector, load_vector=load)
+                 for share in chunks for pieces in (1, 2, 4, 16) for rows, columns in ((2, 4), (1, 4), (2, 2), (1, 2))
+                 for width in (8, 16, 32) for threads in (128, 256) for stages in (2, 3)
+                 for vector in {1, columns} for load in {1, own.load_vector}]
+    else:
+        found = [replace(own, chunks=share, threads=threads) for threads in (64, 128, 256) for share in chunks]
     return [options for options in found if _refusal(spec, options) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """A load with its guard and an FMA for each product."""
+    """Warp instructions: of ``loops`` a load with its guard and an FMA for each product; of ``march`` products, loads
+    from shared memory and copies of each plane."""
     outputs = shape.n * shape.k * shape.depths[1] * shape.p * shape.q
-    return outputs / 32 * shape.reduction * 5
+    options: FilterGradientOptions = plan.options
+    if options.form is Form.LOOPS:
+        return outputs / 32 * shape.reduction * 5
+    made: FilterMarchNumbers = plan.numbers
+    each = options.rows * options.columns
+    reads = options.tap_rows * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors)
+    products = each * options.tap_planes * options.tap_rows * options.tap_columns
+    steps = outputs / 32 / each * shape.channels * made.tap_tiles[0] * made.tap_tiles[1]
+    copies = plan.spec.stride[0] * (20 + reads + 4 * made.tile.copies)
+    halo = 1 + (made.slots - 1) * options.pieces / shape.depths[1]
+    return steps * halo * (products + copies + each * (made.slots + 1))
 
 
 ALGORITHM = Algorithm(name="volume_filter",

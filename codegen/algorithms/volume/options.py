@@ -11,8 +11,8 @@ from warpconv.codegen.options import only
 class Form(enum.Enum):
     """How the planes of a volume are walked through."""
 
-    MARCH = "march"     # a block goes down the planes; each is in shared memory once, and added to all outputs it meets
-    LOOPS = "loops"     # a thread for each output, every tap loaded: any filter, both layouts
+    MARCH = "march"     # a block goes down the planes; each is in shared memory once, for all outputs that it meets
+    LOOPS = "loops"     # every tap of an output loaded by itself: any filter, both layouts
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class VolumeOptions:
     """A thread of ``march`` sums ``rows`` x ``columns`` outputs of ``k_tile`` filters in each plane that is under way;
     a block is ``block_size_x`` x ``block_size_y`` threads (columns x rows), for ``loops`` so many outputs. The depth is
     cut in ``chunks``, each walked by a block of its own. ``stages`` planes are in shared memory or on their way there
-    (of other elements than float32 two, and one in registers). Outputs are stored ``vector`` columns at a time."""
+    (of other elements than float32 two, and one in registers). Outputs are stored ``vector``
+    columns at a time, the input is copied ``load_vector`` columns at a time."""
 
     form: Form = Form.MARCH
     block_size_x: int = 32
@@ -31,3 +32,4 @@ class VolumeOptions:
     chunks: int = only(1, form=Form.MARCH)
     stages: int = only(2, form=Form.MARCH)
     vector: int = only(1, form=Form.MARCH)
+    load_vector: int = only(1, form=Form.MARCH)

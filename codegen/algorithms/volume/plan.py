@@ -19,7 +19,8 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .numbers import LoopsNumbers, MarchNumbers, march_numbers, past_registers, registers_of, slots_of
+from .numbers import (LoopsNumbers, MarchNumbers, load_demands, load_vectors, march_numbers, past_registers,
+                      registers_of, slots_of, vectors_refusal)
 from .options import Form, VolumeOptions
 
 THREADS = 256
@@ -50,15 +51,15 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
     k_tile = largest_divisor(spec.filters, max(1, min(4, MOST_SUMS // (8 * slots_of(spec)))))
     for rows, columns in TILES:
         for threads in (THREADS, FEWER_THREADS):
-            width, height = _block(rows, columns, threads, shape)
+            width, height = block_of(rows, columns, threads, shape)
             found = VolumeOptions(form=Form.MARCH, block_size_x=width, block_size_y=height, rows=rows, columns=columns,
-                                  k_tile=k_tile, stages=stages)
+                                  k_tile=k_tile, stages=stages, load_vector=load_vectors(spec, shape))
             if _refusal(spec, found) is None and (threads < THREADS or _blocks(spec, found) > 1):
                 return replace(found, chunks=_chunks(spec, found, shape), vector=_vector(spec, found, shape))
     return loops
 
 
-def _block(rows: int, columns: int, threads: int, shape: ConvShape | None) -> tuple[int, int]:
+def block_of(rows: int, columns: int, threads: int, shape: ConvShape | None) -> tuple[int, int]:
     width = 32
     while shape is not None and width > 4 and width // 2 * columns >= shape.q:
         width //= 2
@@ -74,7 +75,7 @@ def _blocks(spec: KernelSpec, options: VolumeOptions) -> int:
     by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (
         made.shared_bytes + spec.hardware.shared_reserved)
     registers = registers_of(spec, options, made)
-    return max(1, min(resident_blocks(spec.hardware, registers, made.threads), by_shared))
+    return max(1, min(resident_blocks(spec.hardware, registers, made.tile.threads), by_shared))
 
 
 def _chunks(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
@@ -107,7 +108,7 @@ def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     across, down = options.block_size_x * options.columns, options.block_size_y * options.rows
     arguments = _arguments(spec, options)
     launch = Launch(
-        entry=spec.name, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes,
+        entry=spec.name, block=(made.tile.threads, 1, 1), shared_bytes=made.shared_bytes,
         arguments=tuple(a.name for a in arguments),
         grid=(Blocks(of=Dimension.Q, add=across - 1, per=across, limit=GRID_LIMIT[0]),
               Blocks(of=Dimension.P, add=down - 1, per=down, limit=GRID_LIMIT[1]),
@@ -115,7 +116,7 @@ def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     outputs = options.rows * options.columns * options.k_tile
     products = outputs * spec.reduction
     plural = "s" if options.k_tile > 1 else ""
-    loads = made.row_copies * made.column_copies * spec.channels
+    loads = made.tile.copies * spec.channels
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/march.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
@@ -127,10 +128,10 @@ def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
 
 
 def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]:
-    """The layer's, with what stores in vectors ask of rows and of the output's address."""
-    if options.vector == 1:
-        return layer_arguments(spec)
-    demands = {"Q": options.vector, "y": options.vector * spec.y_dtype.itemsize}
+    """The layer's, with what vectors ask of rows and addresses."""
+    demands = load_demands(spec, options.load_vector)
+    if options.vector > 1:
+        demands |= {"Q": options.vector, "y": options.vector * spec.y_dtype.itemsize}
     return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
 
 
@@ -163,6 +164,9 @@ def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
         return f"columns = {options.columns}, vector = {options.vector}: 1, 2 or 4, and as many or 1"
     if options.vector > 1 and not spec.y_dtype.is_float:
         return f"vector = {options.vector}: outputs of {spec.y_dtype.value} are stored one by one"
+    refusal = vectors_refusal(spec, options.load_vector)
+    if refusal is not None:
+        return refusal
     made: MarchNumbers = march_numbers(spec, options)
     sums = made.slots * options.rows * options.columns * options.k_tile
     products = options.rows * options.columns * options.k_tile * spec.reduction // spec.channels
@@ -172,10 +176,10 @@ def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
         return f"{products} products in the text (at most {MOST_PRODUCTS})"
     if options.k_tile * spec.reduction > MOST_WEIGHTS:
         return f"{options.k_tile * spec.reduction} weights of a block (at most {MOST_WEIGHTS})"
-    if options.stages < 2 or (options.stages > 2 and not made.past_registers):
+    if options.stages < 2 or (options.stages > 2 and not made.tile.past_registers):
         return f"stages = {options.stages} (2; more of float32, from sm_80 on)"
-    if not made.past_registers and made.row_copies * made.column_copies > MOST_COPIES:
-        return f"{made.row_copies * made.column_copies} elements on their way in a thread (at most {MOST_COPIES})"
+    if not made.tile.past_registers and made.tile.copied > MOST_COPIES:
+        return f"{made.tile.copied} elements on their way in a thread (at most {MOST_COPIES})"
     most = min(PORTABLE_SHARED, spec.hardware.shared_block)
     if made.shared_bytes > most:
         return f"{made.shared_bytes} bytes of shared memory (at most {most})"
@@ -187,10 +191,11 @@ def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
     if own.form is Form.LOOPS:
         return [replace(own, block_size_x=threads) for threads in (64, 128, 256, 512)]
     found = [replace(own, rows=rows, columns=columns, block_size_x=width, block_size_y=threads // width, chunks=chunks,
-                     k_tile=k_tile, vector=vector, stages=stages)
+                     k_tile=k_tile, vector=vector, load_vector=load, stages=stages)
              for rows, columns in TILES[:3] for width in (8, 16, 32) for threads in (128, 256)
              for chunks in (1, 4, 8, 16, 32) for k_tile in (1, 2, 4) if spec.filters % k_tile == 0
-             for vector in {1, columns} for stages in ((2, 3, 4) if past_registers(spec) else (2,))]
+             for vector in {1, columns} for load in {1, own.load_vector}
+             for stages in ((2, 3, 4) if past_registers(spec) else (2,))]
     return [options for options in found if _refusal(spec, options) is None]
 
 
@@ -203,9 +208,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options: VolumeOptions = plan.options
     made: MarchNumbers = plan.numbers
     each = options.rows * options.columns * options.k_tile
-    reads = plan.spec.r * options.rows * (made.patch_columns - 3 * made.vectors) * shape.channels
+    reads = plan.spec.r * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors) * shape.channels
     planes = outputs / 32 / each * (plan.spec.stride[0] + (made.slots - 1) * options.chunks / shape.depths[1])
-    copies = 4 * made.row_copies * made.column_copies * shape.channels
+    copies = 4 * made.tile.copies * shape.channels
     return outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4
 
 

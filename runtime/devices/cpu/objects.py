@@ -81,7 +81,8 @@ def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], .
     return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
             ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
             ("long_text", f"{LONG_TEXT}: {' '.join(toolchain.kernel_flags(mode, LONG_TEXT + 1))}"),
-            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))), ("headers", device_digest()))
+            ("runtime_flags", " ".join(toolchain.runtime_flags(mode))),
+            ("link_flags", " ".join(toolchain.link_flags())), ("headers", device_digest()))
 
 
 def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,

@@ -150,7 +150,7 @@ def test_few_images_stay_in_registers(stride, size):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("size, changes", [(3, {}), (5, dict(stride=2)), (5, dict(dilation=(3, 1))),
@@ -296,7 +296,7 @@ def test_lines_compute_what_was_asked(dtype, size, changes, values):
 BORDERS = [dict(padding_mode=mode.value, padding_value=0.5 * (mode is Border.CONSTANT)) for mode in Border]
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("border", BORDERS[1:], ids=lambda border: border["padding_mode"])
 @pytest.mark.parametrize("size, changes, values", [

@@ -109,7 +109,7 @@ EXECUTED = {"plane": (plane(5, padding=0), {}), "padded": (plane(3), {}), "small
             "stride": (plane(3, stride=(2, 3), dilation=(1, 2), c=2, k=2), {"tile": 16})}
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @on_cpu_device
 @pytest.mark.parametrize("case", EXECUTED)
 @pytest.mark.parametrize("name", VARIANTS)
@@ -176,6 +176,7 @@ def test_blocks_walk_over_tiles_with_a_stride():
     assert "tile_p += gridDim.y * OUT_TILE_H" in render(planned("coarsened", plane(5))).text
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("barrier", [0, 1])
 @pytest.mark.parametrize("name", STAGED)
@@ -281,6 +282,7 @@ def test_what_tuning_may_try_can_be_planned(name):
                 algorithm(name).plan(spec, options)
 
 
+@pytest.mark.long
 def test_they_are_never_chosen_over_what_is_quicker():
     """By name alone: others share more, and a bank in constant memory costs callers that do not prepare filters."""
     networks = [ConvShape(n=8, c=c, h=side, w=side, k=k, r=size, s=size, padding=size // 2, stride=stride)

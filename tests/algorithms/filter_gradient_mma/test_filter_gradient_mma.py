@@ -137,6 +137,7 @@ def test_a_limit_on_the_workspace_takes_fewer_shares():
     assert less.program.workspace_bytes(layer) <= needed // 3
 
 
+@pytest.mark.thin(2)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype, precision", [

@@ -121,6 +121,7 @@ def test_strips_of_an_image_have_a_share_each():
     assert "Q" in str(plan.program.refusal(replace(LAYER, w=41)))
 
 
+@pytest.mark.long
 def test_arrays_at_any_address_have_another_kernel():
     for shape, operation in ((LAYER, "filter_gradient"), (replace(LAYER, stride=2), "data_gradient")):
         ask = kernels.asked(shape, None, operation=operation)

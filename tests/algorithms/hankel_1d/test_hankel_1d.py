@@ -162,7 +162,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape", [
@@ -174,7 +174,7 @@ def test_defaults_with_every_border(shape, mode):
     check(planned(shape), shape, mode=Mode.CHECK)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape, values", [

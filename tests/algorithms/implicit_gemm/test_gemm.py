@@ -149,7 +149,7 @@ def test_few_tiles_in_nchw_have_their_sums_split():
 
 # ---- what is executed
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @on_cpu_device
 @pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
                                               ("im2win", "window"), ("im2win", "table")])
@@ -184,6 +184,7 @@ def test_infinities_stay_where_they_are(algorithm):
     assert np.isfinite(y[0, :, ~touched]).all() and np.isinf(y[0, :, touched]).all()
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("algorithm, order", [("implicit_gemm", "taps"), ("implicit_gemm", "table"),
                                               ("im2win", "window")])
@@ -241,7 +242,7 @@ def main_loop(text: str, entry: str) -> list[str]:
     return max(loops, key=lambda loop: (sum("FFMA" in what for what in loop), -len(loop)))
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
 @pytest.mark.parametrize("algorithm, number, layout", [

@@ -120,6 +120,7 @@ def compared(layer_name: str, kind: str) -> tuple[precision.Errors, precision.Er
     return tuple(precision.errors_of(made[way], x, w, shape) for way in ("tf32x3", "ieee"))
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 @pytest.mark.parametrize("name", ["96", pytest.param("147", marks=pytest.mark.long),

@@ -148,6 +148,7 @@ def test_depthwise_layers_keep_their_kernels():
 
 # ---- what is computed
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("n, h, w", [(3, 8, 8), (3, 14, 14), (5, 7, 7), (9, 1, 1), (2, 3, 2)])
 @pytest.mark.parametrize("padding", [0, 1])
@@ -207,7 +208,7 @@ def test_stores_have_the_memory_that_they_need():
 
 # ---- what compilers make of it
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
                                   pytest.param("sm_100", marks=pytest.mark.long),

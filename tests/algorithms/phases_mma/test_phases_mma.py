@@ -28,6 +28,7 @@ NAME = "phases_mma"
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", cases.variants(NAME), ids=lambda case: case.id)
 def test_a_text_says_nothing_idle(case):
     assert not emitted.faults(render(case.plan()).text)
@@ -172,6 +173,7 @@ def test_refusals_are_in_words():
     assert "min_blocks" in reason({"min_blocks": 40}) and "at least 16" in reason({"tile_m": 8})
 
 
+@pytest.mark.thin(2)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype, precision", [

@@ -321,7 +321,7 @@ def test_drawn_layers_spill_a_few_registers_at_most():
 
 # ---- several filters over the same pixels
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_cpu_device
 @pytest.mark.parametrize("fields, values", [
     (dict(k=4), dict(filters=4, warp_planes=1)), (dict(k=4), dict(filters=2, warp_planes=2)),

@@ -89,7 +89,7 @@ def check(plan: KernelPlan, shape: ConvShape, mode: Mode, seed: int) -> None:
         at += size
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("case", parameters())
 def test_values(case):

@@ -55,6 +55,7 @@ def test_a_product_of_images_smaller_than_their_padding(mode, values):
         checks.check_checked(planned(shape, "implicit_gemm", **values), shape, seed=i)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("mode", PIXELS, **by_name)
 def test_a_border_costs_no_further_loads_and_exchanges(mode):

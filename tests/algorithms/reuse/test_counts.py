@@ -57,7 +57,7 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
     return plan, report
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
 @pytest.mark.thin(2)

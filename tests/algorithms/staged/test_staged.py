@@ -126,6 +126,7 @@ def test_planes_whose_size_is_a_power_of_two_are_set_apart_in_shared_memory():
     assert staged(depthwise(64, 14, 3)).numbers.copy_in.pad == 0      # 49 units of 16 bytes, an odd number already
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", ["zeros", "constant", "circular"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [3, 5, 7])
@@ -231,7 +232,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read(buffers):
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(18)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (depthwise(32, 14, 7, n=3), {}), (depthwise(64, 7, 3, n=2), {}), (depthwise(8, 28, 5, n=2), {}),
@@ -250,7 +251,7 @@ def test_every_access_checked(shape, values):
     checks.check_checked(staged(shape, (BIAS, RELU), **values), shape)
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(24)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape, values", [
@@ -305,7 +306,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("c, side, size", [(64, 14, 3), (64, 14, 7), (64, 7, 3), (64, 7, 7)])

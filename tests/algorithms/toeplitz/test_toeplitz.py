@@ -201,7 +201,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_the_cpu
 @pytest.mark.parametrize("shape", [plane(64, 5, w=256), depthwise(4, 64, 5, n=2), depthwise(4, 14, 5, n=8)], ids=str)
 def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):
@@ -230,6 +230,7 @@ def test_matrices_are_read_without_conflicts():
     assert matrices + copies <= three - two <= matrices + 2 * copies
 
 
+@pytest.mark.thin(2)
 @on_the_cpu
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 def test_what_is_not_finite_stays_near_its_columns(bad):

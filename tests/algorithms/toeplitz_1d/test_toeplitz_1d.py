@@ -120,6 +120,7 @@ def test_defaults_and_the_whole_space_can_be_had(taps, length):
         assert had > 20
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("changes, words", [
     ({"dtype": "float32"}, "element type float32"), ({"layout": "NHWC"}, "layout NHWC"),
     ({"groups": 1}, "3 channels in a group"), ({"h": 4, "r": 2}, "a filter of 2"),
@@ -159,7 +160,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", list(Border))
 @pytest.mark.parametrize("shape", [
@@ -171,7 +172,7 @@ def test_defaults_with_every_border(shape, mode):
     check(planned(shape, STEPS), shape, mode=Mode.CHECK)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape, values", [

@@ -154,7 +154,7 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", list(Border))
 @pytest.mark.parametrize("shape", [
@@ -166,7 +166,7 @@ def test_defaults_with_every_border(shape, mode):
     check(planned(shape, STEPS), shape, mode=Mode.CHECK)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape, values", [
@@ -290,7 +290,7 @@ def test_calls_of_sequences_in_nlc_take_it(operation, dtype):
 @on_the_cpu
 @pytest.mark.parametrize("algorithm", [NAME, "auto"])
 @pytest.mark.parametrize("taps", [31, 90])
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 def test_the_public_calls_go_through_it(taps, algorithm):
     """conv1d and the gradient of its input, which is a filter turned round, whose windows reach after a sequence."""
     shape = pixels(taps, 250)

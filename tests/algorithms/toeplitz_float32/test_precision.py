@@ -68,7 +68,7 @@ def magnitude(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
     return reference.reference(x, w, shape).bound / ((shape.reduction + 2) * precision.EPSILON)
 
 
-@pytest.mark.thin(16)
+@pytest.mark.thin(32)
 @pytest.mark.parametrize("kind", precision.KINDS)
 @pytest.mark.parametrize("name", ["11x11", "31x31", pytest.param("3x40", marks=pytest.mark.long),
                                   pytest.param("15x15", marks=pytest.mark.long)])
@@ -86,7 +86,7 @@ def test_it_is_no_less_exact_than_float32_units(name, kind):
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("mode", [mode.value for mode in Border])
 @pytest.mark.parametrize("name", ["11x11", "3x40"])
 def test_it_is_within_its_bound(name, mode):
@@ -173,6 +173,7 @@ def test_pixels_that_a_row_would_lose_are_left_to_float32_units(digits, anew):
     assert same is anew
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("width", [40, 61])
 def test_fields_that_fall_off_by_many_orders_of_magnitude(width):
     """A bump of 1e-40 at its rim: windows that are bright enough for what their rows lose stay as they are."""
@@ -208,6 +209,7 @@ def test_weights_that_the_edge_leaves_alone(mode):
         assert np.array_equal(y[..., :8], made_anew(cut, x, w)[..., :8]) is (w is steep and mode == "zeros")
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("steep", ["Gaussian", "Moffat", "exponential"])
 @pytest.mark.parametrize("digits", [20, 24, 26])
 def test_dark_pixels_beside_bright_ones_under_filters_that_fall_off(steep, digits):
@@ -253,6 +255,7 @@ def test_a_filter_of_zeros_is_not_made_anew():
 
 # ---- what is not finite
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", ["zeros", "reflect"])
 def test_infinities_and_nan_come_out_as_of_float32_units(mode):
     """In pixels and in weights, beside zeros; structural zeros of the banded matrix spread none of them."""
@@ -288,6 +291,7 @@ def test_what_the_scales_have_no_room_for_is_made_by_float32_units():
         assert np.array_equal(y[1:], units[1:]) is (scale < 2.0**-80)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", ["zeros", "constant"])
 def test_every_access_of_outputs_made_anew_is_checked(mode):
     shape = ConvShape(n=2, c=2, h=19, w=37, k=4, groups=2, r=9, s=12, padding=(4, 6), padding_mode=mode,

@@ -130,7 +130,7 @@ def test_the_batch_never_changes_the_plan():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(30)
+@pytest.mark.thin(60)
 @on_the_cpu
 @pytest.mark.parametrize("shape, values", [
     (plane(40, 9, w=264), {}), (plane(70, 15, w=77), {}), (plane(100, 3, n=3), {"sub_block_rows": 32}),
@@ -150,6 +150,7 @@ def test_every_access_checked(shape, values, mode):
     checks.check_checked(planned(shape, (BIAS, RELU), **values), shape)
 
 
+@pytest.mark.long
 @on_the_cpu
 def test_offsets_of_64_bits():
     shape = depthwise(5, 19, 9, n=3, w=80)
@@ -159,6 +160,7 @@ def test_offsets_of_64_bits():
     checks.check_checked(made, shape)
 
 
+@pytest.mark.long
 @on_the_cpu
 def test_each_row_of_a_sub_block_is_read_once_and_matrices_without_conflicts():
     """Counted by hand: rows with their halo, and of a further 16 rows 16 x 64 outputs the passes over the banks."""

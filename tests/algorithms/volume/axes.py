@@ -13,16 +13,18 @@ from warpconv.codegen.spec import Operation
 LAYER: Mapping[str, tuple] = {
     "filter": ((1, 1, 1), (3, 3, 3), (2, 4, 3), (5, 1, 2), (3, 5, 5), (1, 3, 9)), "depth": (5, 9),
     "channels": ((1, 1, 1), (3, 3, 3), (4, 6, 2), (2, 4, 1)),
-    "padding": (0, ((1, 0), (0, 2), (2, 1)), ((2, 1), (4, 0), (1, 5))), "padding_mode": BORDERS,
+    "padding": (0, 1, ((1, 0), (0, 2), (2, 1)), ((2, 1), (4, 0), (1, 5))), "padding_mode": BORDERS,
     "stride": (1, (2, 1, 1), (1, 2, 3)), "dilation": (1, (2, 1, 1), (1, 2, 2)), "layout": LAYOUTS}
 AXES: Mapping[str, tuple] = {
     **LAYER, "dtype": DTYPES + PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS, "cast": CASTS,
     "epilogue": WITH_RESIDUAL, "form": ("march", "loops"), "block": ((32, 8), (8, 16), (4, 8)),
     "tile": ((1, 1), (1, 2), (2, 4), (4, 4)), "k_tile": (1, 2, 3), "chunks": (1, 3), "stages": (2, 3),
-    "vector": (1, 2, 4)}
+    "vector": (1, 2, 4), "load_vector": (1, 4)}
 DATA_AXES: Mapping[str, tuple] = {**LAYER, "dtype": DTYPES, "threads": (32, 256)}
 FILTER_AXES: Mapping[str, tuple] = {
-    **LAYER, "dtype": DTYPES, "taps": ("all", "plane", "row", "one"), "chunks": (1, 3, 20), "threads": (32, 128)}
+    **LAYER, "dtype": DTYPES, "taps": ("all", "plane", "row", "one"), "chunks": (1, 3, 20), "form": ("march", "loops"),
+    "threads": (32, 128), "block": ((8, 4), (8, 16), (32, 4)), "tile": ((1, 1), (2, 2), (2, 4)), "pieces": (1, 2),
+    "stages": (2, 3), "vector": (1, 2, 4), "load_vector": (1, 4)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2), "h": (5, 9, 14), "w": (11, 18, 20, 36)}
 GRADIENT_SIZES: Mapping[str, tuple] = {"n": (1, 2), "h": (5, 9), "w": (11, 20)}
 USUAL = {"c": 8, "k": 8, "groups": 8, "d": 9, "t": 3}
@@ -41,26 +43,34 @@ def values(row: Row) -> dict[str, Any]:
     found = {"form": row["form"], **dict(zip(("block_size_x", "block_size_y"), row["block"]))}
     if row["form"] == "march":
         found.update(zip(("rows", "columns"), row["tile"]))
-        found.update((name, row[name]) for name in ("k_tile", "chunks", "stages", "vector"))
+        found.update((name, row[name]) for name in ("k_tile", "chunks", "stages", "vector", "load_vector"))
     return found
 
 
 def filter_values(row: Row) -> dict[str, Any]:
     t, r, s = row["filter"]
     taps = {"all": (t, r, s), "plane": (1, r, s), "row": (1, 1, s), "one": (1, 1, 1)}[row["taps"]]
-    return {**dict(zip(("tap_planes", "tap_rows", "tap_columns"), taps)), "chunks": row["chunks"],
-            "threads": row["threads"]}
+    found = {"form": row["form"], **dict(zip(("tap_planes", "tap_rows", "tap_columns"), taps)), "chunks": row["chunks"]}
+    if row["form"] == "loops":
+        return {**found, "threads": row["threads"]}
+    found.update(zip(("block_size_x", "block_size_y"), row["block"]))
+    found.update(zip(("rows", "columns"), row["tile"]))
+    found.update((name, row[name]) for name in ("pieces", "stages", "vector", "load_vector"))
+    return found
 
 
-ONE = {"filter": (3, 3, 3), "depth": 9, "channels": (3, 3, 3), "padding": LAYER["padding"][1], "padding_mode": "zeros",
+ONE = {"filter": (3, 3, 3), "depth": 9, "channels": (3, 3, 3), "padding": LAYER["padding"][2], "padding_mode": "zeros",
        "stride": 1, "dilation": 1, "layout": "NCHW", "dtype": "float32"}
 
 
 def variants() -> Iterable[Row]:
     """Both forms with the ways to load and store."""
     one = {**ONE, "weight_dtype": None, "out_dtype": None, "cast": "nearest", "epilogue": (), "form": "march",
-           "block": (8, 16), "tile": (2, 4), "k_tile": 1, "chunks": 1, "stages": 2, "vector": 1}
+           "block": (8, 16), "tile": (2, 4), "k_tile": 1, "chunks": 1, "stages": 2, "vector": 1,
+           "load_vector": 1}
     for changes in (
+            {"stages": 3, "load_vector": 4, "vector": 4, "block": (4, 8), "padding": 1},
+            {"dtype": "bfloat16", "load_vector": 4},
             {"stages": 3, "padding_mode": "symmetric"},
             {"dtype": "float16", "chunks": 3, "epilogue": WITH_RESIDUAL[-1]},
             {"dtype": "uint8", "weight_dtype": "int8", "padding_mode": "constant", "tile": (1, 2)},
@@ -80,11 +90,21 @@ def data_variants() -> Iterable[Row]:
 
 
 def filter_variants() -> Iterable[Row]:
-    """All taps in a thread and few, with each border's kind."""
-    for changes in ({"padding_mode": "reflect"}, {"taps": "row", "dtype": "float16", "channels": (4, 6, 2)},
-                    {"taps": "plane", "layout": "NHWC", "dilation": (1, 2, 2), "chunks": 20},
-                    {"padding_mode": "constant", "stride": (2, 1, 1), "chunks": 1}):
-        yield {**ONE, "taps": "all", "chunks": 3, "threads": 32, **changes}
+    """All taps in a thread and few, with each border's kind, and the ways to copy and load."""
+    one = {**ONE, "taps": "all", "chunks": 3, "threads": 32, "form": "march", "block": (8, 4), "tile": (2, 4),
+           "pieces": 1, "stages": 2, "vector": 1, "load_vector": 1}
+    for changes in ({"form": "loops", "padding_mode": "reflect"},
+                    {"form": "loops", "taps": "row", "dtype": "float16", "channels": (4, 6, 2)},
+                    {"form": "loops", "taps": "plane", "layout": "NHWC", "dilation": (1, 2, 2), "chunks": 20},
+                    {"form": "loops", "padding_mode": "constant", "stride": (2, 1, 1), "chunks": 1},
+                    {"stages": 3, "load_vector": 4, "vector": 4, "pieces": 2, "padding": 1},
+                    {"dtype": "float16", "load_vector": 4, "vector": 4, "channels": (4, 6, 2), "stride": (2, 1, 1),
+                     "padding": 1},
+                    {"dtype": "bfloat16", "vector": 2, "tile": (2, 2), "padding_mode": "circular", "stride": (1, 2, 3),
+                     "block": (32, 4)},
+                    {"padding_mode": "constant", "taps": "plane", "dilation": (2, 1, 1), "chunks": 1},
+                    {"padding_mode": "replicate", "dtype": "float16", "tile": (1, 1), "taps": "row", "stages": 2}):
+        yield {**one, **changes}
 
 
 ROWS: Mapping[str, Rows] = {

@@ -34,4 +34,8 @@ def plans() -> dict[str, KernelPlan]:
                                                                padding_mode="reflect", **depthwise),
         "volume_3x3x3_filter_gradient_float16": _volume(3, 64, operation="filter_gradient", dtype="float16",
                                                         **depthwise),
+        "volume_5x5x5_filter_gradient_reflect": _volume(5, 32, operation="filter_gradient", padding_mode="reflect",
+                                                        **depthwise),
+        "volume_3x3x3_filter_gradient_ndhwc_bfloat16": _volume(3, 32, operation="filter_gradient", dtype="bfloat16",
+                                                               layout="NHWC", **depthwise),
     }

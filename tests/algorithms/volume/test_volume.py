@@ -57,7 +57,7 @@ def test_images_and_volumes_are_told_apart():
             or "slots" in c.reason} == {"volume_data"}
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("layer", [
     dict(size=3), dict(size=5), dict(size=3, dtype="float16"), dict(size=5, dtype="bfloat16"),

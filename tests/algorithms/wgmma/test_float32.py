@@ -145,7 +145,7 @@ def plan_of(name: str, values: dict[str, Any], layout: str = "NHWC") -> Any:
                       algorithm="wgmma", precision="fp16x3", settings=values)
 
 
-@pytest.mark.thin(15)
+@pytest.mark.thin(30)
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 @pytest.mark.parametrize("name, values, layout", [
@@ -163,6 +163,7 @@ def test_split_factors_are_no_less_exact_than_float32_units(name, values, layout
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("values", [WINDOWS, BOX])
 @pytest.mark.parametrize("kind", ["signed", pytest.param("non-negative", marks=pytest.mark.long)])

@@ -133,7 +133,7 @@ def test_images_of_other_sizes_are_brought_to_nhwc(c, h, k):
 
 # ---- stores in NCHW
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("h, w", [(8, 13), (6, 9), (7, 9), (6, 14)])
 @pytest.mark.parametrize("k, values", [

@@ -48,7 +48,7 @@ def test_the_same_algorithm_is_chosen_as_for_zeros(mode, size, side, c):
     assert chosen.spec.algorithm == usual.spec.algorithm in ("wide", "patch")
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
 def test_every_width_has_a_plan(mode, arch):
@@ -217,7 +217,7 @@ LOADS = [dict(loads="registers", prefetch_rows=2, stage_steps=1), dict(loads="as
          dict(loads="cached", prefetch_rows=4, stage_steps=2)]
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)

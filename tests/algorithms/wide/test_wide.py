@@ -172,6 +172,7 @@ def test_a_sub_block_loads_and_shuffles_as_planned(shape, values):
     assert (found.shuffles == 0) == (made.options.loads is not Loads.REGISTERS)
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("padding", [(3, 4), (5, 6), ((3, 2), (0, 3))])
 @pytest.mark.parametrize("values", [REGISTERS, {**REGISTERS, "loads": "async"}], ids=["registers", "async"])
@@ -257,6 +258,7 @@ def test_weights_are_where_there_is_room():
     assert planned(replace(plane(9), dtype="float16")).options.weights is not BankWeights.CONSTANT
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("fields, beside", [(dict(k=8), 2), (dict(k=5), 5), (dict(k=4), 1),
                                             (dict(n=2, c=2, k=12, groups=2), 2)])

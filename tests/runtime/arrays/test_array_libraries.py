@@ -155,6 +155,7 @@ class TestDlpack:
         if np.lib.NumpyVersion(np.__version__) >= "2.1.0":
             assert view(DlpackOnly(array), "x").readonly
 
+    @pytest.mark.thin(2)
     @pytest.mark.parametrize("versioned", [True, False])
     def test_memory_is_let_go(self, versioned):
         class Tracked(np.ndarray):

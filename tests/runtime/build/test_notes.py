@@ -233,6 +233,7 @@ def test_old_notes_are_trimmed(own, monkeypatch):
     assert list((own / "notes").iterdir()) == [mine]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("number", range(8))
 def test_a_plan_is_made_again_by_its_choice(number):
     """What a noted kernel's plan is made from, its algorithm and plan values, gives the plan that was noted."""

@@ -78,6 +78,7 @@ def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
     assert build(PLAN, cache=cache).path == built.path
 
 
+@pytest.mark.long
 @needs_cxx
 def test_an_entry_of_another_form_is_left_alone(tmp_path, monkeypatch):
     """A text's own key, which no version of the generator is part of, had entries that note less."""

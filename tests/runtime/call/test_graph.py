@@ -67,6 +67,7 @@ def test_a_launch_waits_for_the_streams_of_the_arrays_libraries(cuda, torch, cup
     assert waits == [501] and [stream for _, stream in cuda.recorded[:1]] == [701]
 
 
+@pytest.mark.long
 def test_arrays_and_filters_live_until_the_last_launch_is_done(cuda, torch, kernel):
     operands = Operands(torch)
     prepared = kernel.prepare(operands.w)

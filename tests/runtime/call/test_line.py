@@ -192,7 +192,7 @@ def streams():
             for j, layout in enumerate(["NCL", "NLC", "NCL over NLC"]) for k, (how, whole) in enumerate(ways.items())]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("dtype, dilation, layout, whole", streams())
 def test_a_stream_is_the_whole_bit_for_bit(layout, dtype, dilation, whole, monkeypatch):
     monkeypatch.setattr(streamed, "COPIED_WHOLE", whole)

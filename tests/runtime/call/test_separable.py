@@ -218,7 +218,7 @@ def test_defaults_do_not_spill():
 
 # ---- results
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("shape, values", [
     (layer(5, separable=True), {}), (layer(17, 9, separable=True), {}),

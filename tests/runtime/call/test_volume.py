@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 conv3d = functools.partial(warpconv.conv3d, device="cpu")
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("number", range(24))
 def test_drawn_layers(number):
     layer = drawn(number)

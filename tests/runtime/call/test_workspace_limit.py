@@ -86,6 +86,7 @@ def test_calls_honour_the_limit_for_every_batch():
         warpconv.specialize(shape, device="cpu", plan=plan_layer(shape), workspace_limit=7)
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("algorithm, values", [("im2col", {"batch": "image"}), ("im2col", {"batch": "whole"}),
                                                ("im2win_basic", {})])

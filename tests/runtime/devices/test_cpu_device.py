@@ -161,6 +161,7 @@ def test_an_array_that_no_vector_access_could_start_at(mode):
     assert np.array_equal(y[1:129], x[1:129]) and y[0] == y[129] == 0
 
 
+@pytest.mark.long
 def test_arrays_that_cannot_be_buffers():
     for array in (floats(8, 8).T, [1.0]):
         with pytest.raises(ArgumentTypeError):
@@ -188,6 +189,7 @@ def test_portable_fibers_report_faults():
     fault("out-of-bounds", IDENTITY, [written(floats(31))], "thread (31,0,0)", toolchain=portable)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", Mode)
 def test_launches_at_the_same_time(mode):
     name = "conv5_shared"

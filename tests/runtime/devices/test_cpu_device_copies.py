@@ -157,6 +157,7 @@ STORE = """
     }}"""
 
 
+@pytest.mark.thin(2)
 @BOTH
 @pytest.mark.parametrize("shape, box, at, swizzle", [
     ((20, 64), (64, 16), (0, 3), 128),

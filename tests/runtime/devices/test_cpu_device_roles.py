@@ -14,6 +14,7 @@ from warpconv.runtime.devices.cpu import Mode
 TOOLCHAIN = compiler_or_skip()
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_a_ring_in_any_order(mode, order):

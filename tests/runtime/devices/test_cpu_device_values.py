@@ -52,7 +52,7 @@ def test_shuffles_of_all_widths(mode, order):
                 assert np.array_equal(next(rows), source * 3), (width, d)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @both_modes
 @pytest.mark.parametrize("c_type, dtype, value", [
     ("unsigned long long", np.uint64, "((unsigned long long)i << 40 | i)"), ("long long", np.int64, "(-5LL * i << 20)"),

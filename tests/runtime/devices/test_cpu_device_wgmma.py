@@ -69,7 +69,7 @@ def drawn(rng, kind: str, *shape: int) -> np.ndarray:
     return values.astype(np.float16).view(np.uint16) if kind == "halves" else to_bfloat16(values)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @BOTH
 @pytest.mark.parametrize("kind, n, depth, first", [
     ("halves", 8, 64, 0), ("halves", 64, 64, 5), ("halves", 104, 64, 13), ("halves", 256, 64, 0),
@@ -240,6 +240,7 @@ def fragments(matrices: np.ndarray) -> np.ndarray:
     return np.stack([matrices[:, LANE // 4, LANE % 4 * 2], matrices[:, LANE // 4, LANE % 4 * 2 + 1]], -1).swapaxes(0, 1)
 
 
+@pytest.mark.thin(2)
 @BOTH
 @pytest.mark.parametrize("count", [4, 2])
 @pytest.mark.parametrize("transposed", [True, False])

@@ -107,7 +107,7 @@ def test_what_is_folded_computes_the_same(name, tmp_path):
     np.testing.assert_array_less(np.abs(ours.output - exact), 1e-10 + ours.bound * bool(layer.folded) + margin)
 
 
-@pytest.mark.thin(9)
+@pytest.mark.thin(18)
 @pytest.mark.parametrize("name", [name for name in CASES if CASES[name][3]])
 def test_a_pack_computes_it(name, tmp_path, monkeypatch):
     proto, q = made(name)

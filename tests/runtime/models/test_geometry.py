@@ -101,7 +101,7 @@ def test_the_layer_is_what_onnx_computes(name, tmp_path):
     np.testing.assert_allclose(ours, exact, rtol=0, atol=1e-12 * np.abs(exact).max())
 
 
-@pytest.mark.thin(7)
+@pytest.mark.thin(14)
 @pytest.mark.parametrize("name", CASES)
 def test_a_pack_serves_it(name, tmp_path, monkeypatch):
     proto, x = made(name), drawn(*CASES[name][1])

@@ -43,7 +43,7 @@ CASES = {
 }
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_border_of_the_layer(name, tmp_path, monkeypatch):
     options, padding, mode = CASES[name]

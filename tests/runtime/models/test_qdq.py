@@ -70,7 +70,7 @@ CASES = {
 }
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("name", CASES)
 def test_a_layer_of_bytes(name, tmp_path, monkeypatch):
     proto, x = quantised(**CASES[name])

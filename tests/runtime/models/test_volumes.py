@@ -29,6 +29,7 @@ def network():
     return model(nodes, {"x": X}, ["y", "r"], constants)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_a_network_from_its_pack(tmp_path, monkeypatch, layout):
     proto, x = network(), drawn(*X)

@@ -85,6 +85,7 @@ def test_calls_are_scipys(dtype, mode, third):
         same(found, scipy(name, images, positional, options), dtype)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint16"])
 def test_other_types(dtype):
     images = drawn(dtype, SIZES[:5])
@@ -143,6 +144,7 @@ def own_filters(images, sizes, whole=False):
     return made if whole else [each / 16 for each in made]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", ["correlate", "convolve"])
 def test_each_image_has_its_filter(name):
     for dtype, sizes, whole in (("float32", [(3, 4)], False), ("float32", [(3, 4), (1, 1), (5, 2)], False),
@@ -227,6 +229,7 @@ def test_converted_outputs_beside_filters_of_several_sizes():
 
 # ---- what no kernel for a batch serves
 
+@pytest.mark.long
 def test_what_is_done_image_by_image(monkeypatch):
     done, real = [], batches.Job.one_by_one
     monkeypatch.setattr(batches.Job, "one_by_one", lambda *arguments: done.append(1) or real(*arguments))

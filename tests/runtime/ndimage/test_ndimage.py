@@ -172,6 +172,7 @@ def test_weights_of_the_inputs_rank_are_those_of_its_planes():
     assert np.array_equal(two, warpconv.correlate(x, taps, origin=(0, 0, 1), layout="NCHW", device="cpu"))
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 def test_channels_may_come_last(dtype):
@@ -199,6 +200,7 @@ def test_an_empty_image_gives_an_empty_result():
         assert warpconv.sobel(empty, device="cpu").shape == empty.shape
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("value", [-300.5, -1.5, -0.5, 255.9, 300, 70000.5, -70000, 1e6])

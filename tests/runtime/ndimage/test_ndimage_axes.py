@@ -66,7 +66,7 @@ def calls(draw, name):
             "seed": draw(st.integers(0, 2**20))}
 
 
-@pytest.mark.thin(5)
+@pytest.mark.thin(15)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in ALIKE else ())

@@ -120,6 +120,7 @@ def test_negative_floats_wrap_round_as_numpys_do(name):
     assert np.array_equal(converted.cast(torch.tensor(values), name, None).numpy().astype(np.int64), expected)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("name", [">f4", ">i2", ">f8", np.dtype(">f4")])
 def test_results_have_the_byte_order_that_is_asked_for(name):
     x = np.random.default_rng(3).random((20, 30))

@@ -89,6 +89,7 @@ def test_laplace(call, second, several):
             assert np.array_equal(got, ndimage.laplace(x, call["output"], modes, call["cval"]))
 
 
+@pytest.mark.thin(2)
 @needs_cpu
 @pytest.mark.parametrize("dtype", ["int16", "int8"])
 def test_laplace_of_floats_is_cast_line_by_line(dtype):
@@ -126,7 +127,7 @@ def test_means(call, size, shifted):
                                                               origins))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @needs_cpu
 @pytest.mark.parametrize("dtype, size", [*((dtype, size) for dtype in INTEGERS for size in (3, 11)),
                                          pytest.param("uint8", 129, marks=pytest.mark.long)])
@@ -239,6 +240,7 @@ def test_gaussians_of_integers_are_scipys_but_for_whole_numbers(dtype):
         assert np.all((got == theirs) | (np.abs(exact - np.rint(exact)) <= bound))
 
 
+@pytest.mark.long
 @needs_cpu
 def test_any_axes_of_a_stack():
     x = drawn_image(settings.generator(12), (4, 5, 9), "float32")

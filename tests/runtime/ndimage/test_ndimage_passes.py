@@ -92,6 +92,7 @@ def test_addresses_that_the_factors_kernel_refuses(output, monkeypatch):
     assert refused and (out is None or got is out) and np.allclose(got, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.long
 @needs_cpu
 def test_long_filters_are_done_axis_by_axis():
     x = drawn_image(settings.generator(17), (5, 40), "float32")

@@ -28,7 +28,7 @@ def compare(name: str, x: np.ndarray, w: np.ndarray, **options) -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("mode", MODES)

@@ -306,6 +306,7 @@ def kernels_of(output):
     return sorted((kernel.spec.algorithm, str(kernel.spec.arch)) for kernel in open_pack(output).kernels())
 
 
+@pytest.mark.thin(2)
 def test_beside_a_kernel_for_one_chip_alone_stands_one_for_later_chips(compiler, output):
     report = build_pack([DENSE], output, ["sm_90"])
     assert sorted((row.algorithm, row.arch, row.status) for row in report.rows) == [

@@ -96,6 +96,7 @@ def deep(function, *arguments):
         sys.setrecursionlimit(limit)
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("lie", LIES)
 def test_every_lie_is_a_pack_error(tmp_path, lie):
     pack = tmp_path / "pack"

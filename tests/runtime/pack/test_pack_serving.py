@@ -134,6 +134,7 @@ def test_the_documents_pack_serves_what_they_ask_for(tmp_path, compiler, monkeyp
     assert auto == warpconv.select(read_layers("layers.toml")[0].shape, "sm_90", epilogue=("bias", "relu")).algorithm
 
 
+@pytest.mark.thin(2)
 def test_arch_narrows_the_choice(path, monkeypatch):
     use_fake_gpu(monkeypatch, "sm_90")
     pack = open_pack(path)

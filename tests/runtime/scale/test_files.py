@@ -76,6 +76,7 @@ def test_packed_tiff_of_colours_to_tiled_tiff(tmp_path):
     assert done.chunks == 2
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("border, value, parts", [(Border.REFLECT, 0.0, 2), (Border.CONSTANT, 9.0, 1)])
 def test_a_large_filter_is_done_as_column_and_row_where_that_is_the_same(tmp_path, border, value, parts):
     x, column, row = pixels(70, 90), np.linspace(0.1, 1, 12), np.linspace(1, 0.3, 14) ** 2

@@ -58,6 +58,7 @@ def test_chunks_have_long_lines_by_themselves():
         assert np.array_equal(chunked.from_array(each).compute(), each)
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("mode", ["reflect", "wrap", "constant"])
 def test_a_filter_is_stored(mode):
     """Bit for bit what compute() makes, in a target with gaps, nothing beside it touched."""
@@ -72,6 +73,7 @@ def test_a_filter_is_stored(mode):
     assert np.isnan(y).sum() == y.size - target.size
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("make", [
     lambda x: chunked.sobel(da.from_array(x, chunks=20) + 1, axis=0, device="cpu"),          # parts of other tasks
     lambda x: chunked.sobel(chunked.from_array(x, 20), axis=0, device="cpu") * 2,            # further work behind it

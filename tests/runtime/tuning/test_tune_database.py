@@ -192,6 +192,7 @@ for number in range(15):
 """
 
 
+@pytest.mark.long
 def test_two_processes_writing_at_once_lose_nothing(tmp_path):
     path = tmp_path / "tuning.json"
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), name], cwd=Path(__file__).parents[3])

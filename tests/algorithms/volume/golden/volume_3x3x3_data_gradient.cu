@@ -4,14 +4,15 @@
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --operation data_gradient \
 //     --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=16 --set block_size_y=16 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=4 --set stages=3 --set vector=4
+//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float32; its data
 //        gradient
-//        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4); all else is a constant of the text
+//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4; W a multiple of 4); all else is a constant of
+//        the text
 // plan   the filter turned, then a forward layer of the output's gradient: blocks of 16 x 16 threads walk down the
-//        planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 53968 bytes of shared memory a block
-// cost   32 x 16 outputs of a plane: 27 warp loads, 0 shuffles, 432 FMA a lane, about 112 registers (direct: 432 loads)
+//        planes, each with 4 x 4 outputs of 1 filter in 3 output planes; 57136 bytes of shared memory a block
+// cost   32 x 16 outputs of a plane: 5 warp loads, 0 shuffles, 432 FMA a lane, about 114 registers (direct: 432 loads)
 //
 // A block walks down the planes of a chunk of the depth. A tile of each plane is in shared memory once, and is added to
 // the SLOTS output planes whose windows have it; the first of them is complete then, and stored.
@@ -28,7 +29,6 @@ constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int BLOCK_X = 16;                     // threads of a block along columns
 constexpr int BLOCK_Y = 16;                     // and along rows
 constexpr int THREADS = 256;                    // in all
-constexpr int WARPS = THREADS / 32;             // and their warps
 constexpr int ROWS = 4;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 1;                       // filters that a thread works on
@@ -36,17 +36,17 @@ constexpr int K_TILES = 32;                     // tiles of filters, in all grou
 constexpr int CHUNKS = 4;                       // of the depth
 constexpr int SLOTS = 3;                        // output planes under way
 constexpr int TILE_ROWS = 66;                   // rows of a plane that a block's outputs meet
-constexpr int TILE_COLUMNS = 66;                // columns of it
-constexpr int PITCH = 68;                       // elements from one row of the tile to the next
+constexpr int PITCH = 72;                       // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 3;                       // tiles in shared memory
-constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
-constexpr int COLUMN_COPIES = 3;                // columns of each that a lane copies
+constexpr int LEAD = 3;                         // columns of the tile before those that are met
+constexpr int VECTOR_COPIES = 5;                // vectors of four columns that a thread copies
 constexpr int PATCH = 6;                        // columns that a thread's outputs meet with a filter row
+constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Copies to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
@@ -55,19 +55,12 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         int W, int Z, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     float* const ring = shared + WEIGHTS;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of this thread, in the block
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
     const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
-    int place[COLUMN_COPIES];
-#pragma unroll
-    for (int m = 0; m < COLUMN_COPIES; ++m) {
-        const int column = q0 - PAD_LEFT + lane + 32 * m;
-        place[m] = (unsigned)column < (unsigned)W ? column : -1;
-    }
 
     // jobs count images, tiles of filters and chunks of the depth together
     for (index_t job = blockIdx.z; job < (index_t)N * (K_TILES * CHUNKS); job += gridDim.z) {
@@ -82,6 +75,13 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         for (int i = threadIdx.x; i < T * R * S; i += THREADS) shared[i] = __ldg(w + (index_t)k_0 * (T * R * S) + i);
 
         for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            index_t place[VECTOR_COPIES];
+#pragma unroll
+            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                const int i = threadIdx.x + m * THREADS, h = p0 - PAD_TOP + i / (PITCH / 4);
+                const int column = q0 - PAD_LEFT - LEAD + i % (PITCH / 4) * 4;
+                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -1;
+            }
             float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();
             for (int next = 0; next < STAGES - 1; ++next) {
@@ -89,17 +89,12 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
                     const int d = plane_0 + next;
                     const bool plane_inside = (unsigned)d < (unsigned)D;
                     const float* plane = x_group + (index_t)d * plane_x;
-                    float* tile = ring + next % STAGES * TILE + lane;
-                    for (int row = warp; row < TILE_ROWS; row += WARPS) {
-                        const int h = p0 - PAD_TOP + row;
-                        const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-                        const float* from = plane + (index_t)h * W;
+                    float4* tile = (float4*)(ring + next % STAGES * TILE) + threadIdx.x;
 #pragma unroll
-                        for (int m = 0; m < COLUMN_COPIES; ++m) {
-                            const bool inside = row_inside && place[m] >= 0;
-                            wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
-                                from + place[m], inside);
-                        }
+                    for (int m = 0; m < VECTOR_COPIES; ++m) {
+                        const bool inside = plane_inside && place[m] >= 0;
+                        wc_copy_async_zfill_16(threadIdx.x + m * THREADS < TILE / 4, tile + m * THREADS,
+                            plane + place[m], inside);
                     }
                 }
                 wc_copy_async_commit();
@@ -118,21 +113,16 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
                             const int d = plane_0 + next;
                             const bool plane_inside = (unsigned)d < (unsigned)D;
                             const float* plane = x_group + (index_t)d * plane_x;
-                            float* tile = ring + next % STAGES * TILE + lane;
-                            for (int row = warp; row < TILE_ROWS; row += WARPS) {
-                                const int h = p0 - PAD_TOP + row;
-                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-                                const float* from = plane + (index_t)h * W;
+                            float4* tile = (float4*)(ring + next % STAGES * TILE) + threadIdx.x;
 #pragma unroll
-                                for (int m = 0; m < COLUMN_COPIES; ++m) {
-                                    const bool inside = row_inside && place[m] >= 0;
-                                    wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
-                                        from + place[m], inside);
-                                }
+                            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                                const bool inside = plane_inside && place[m] >= 0;
+                                wc_copy_async_zfill_16(threadIdx.x + m * THREADS < TILE / 4, tile + m * THREADS,
+                                    plane + place[m], inside);
                             }
                         }
                         wc_copy_async_commit();
-                        const float* patch = ring + item % STAGES * TILE + down * PITCH + across;
+                        const float* patch = ring + item % STAGES * TILE + down * PITCH + across + LEAD;
                         const float* taps = shared + c * (T * R * S);
 #pragma unroll
                         for (int r = 0; r < R; ++r) {
@@ -140,13 +130,14 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
                             for (int row = 0; row < ROWS; ++row) {
                                 const float* from = patch + (row + r) * PITCH;
                                 float in[PATCH];
-                                const float4 in_0 = *(const float4*)from;
-                                in[0] = in_0.x;
-                                in[1] = in_0.y;
-                                in[2] = in_0.z;
-                                in[3] = in_0.w;
+                                in[0] = from[0];
+                                const float4 in_0 = *(const float4*)(from + 1);
+                                in[1] = in_0.x;
+                                in[2] = in_0.y;
+                                in[3] = in_0.z;
+                                in[4] = in_0.w;
 #pragma unroll
-                                for (int i = 4; i < PATCH; ++i) in[i] = from[i];
+                                for (int i = 5; i < PATCH; ++i) in[i] = from[i];
 #pragma unroll
                                 for (int slot = 0; slot < SLOTS; ++slot) {
                                     // from the window's begin

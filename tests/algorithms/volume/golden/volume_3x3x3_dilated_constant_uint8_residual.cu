@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,D,H,W --filter 1,3,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --dilation 1,2,2 --dtype uint8 --weight-dtype int8 --epilogue residual --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=32 --set block_size_y=4 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=4 --set stages=2 --set vector=1
+//     --set chunks=4 --set stages=2 --set vector=1 --set load_vector=1
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (constant), dilation 1,2,2, uint8
 //        with int8 filters, then residual
@@ -39,10 +39,10 @@ constexpr int TILE_COLUMNS = 132;               // columns of it
 constexpr int PITCH = 132;                      // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 2;                       // tiles in shared memory
-constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 constexpr int ROW_COPIES = 5;                   // rows of a tile that a warp copies
 constexpr int COLUMN_COPIES = 5;                // columns of each that a lane copies
 constexpr int PATCH = 8;                        // columns that a thread's outputs meet with a filter row
+constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // A value as the uint8 to store: rounded to nearest even, limited to its range
@@ -68,12 +68,6 @@ volume_3x3x3(const unsigned char* __restrict__ x, const signed char* __restrict_
     const int q = q0 + across;
     const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
-    int place[COLUMN_COPIES];
-#pragma unroll
-    for (int m = 0; m < COLUMN_COPIES; ++m) {
-        const int column = q0 - PAD_LEFT + lane + 32 * m;
-        place[m] = (unsigned)column < (unsigned)W ? column : -1;
-    }
     unsigned char ahead[ROW_COPIES][COLUMN_COPIES];
 
     // jobs count images, tiles of filters and chunks of the depth together
@@ -88,6 +82,12 @@ volume_3x3x3(const unsigned char* __restrict__ x, const signed char* __restrict_
         for (int i = threadIdx.x; i < T * R * S; i += THREADS) shared[i] = __ldg(w + (index_t)i);
 
         for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            int place[COLUMN_COPIES];
+#pragma unroll
+            for (int m = 0; m < COLUMN_COPIES; ++m) {
+                const int column = q0 - PAD_LEFT + lane + 32 * m;
+                place[m] = (unsigned)column < (unsigned)W ? column : -1;
+            }
             int sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();
             {

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,D,H,W --filter 1,3,3,3 --padding 1 --padding-mode symmetric --arch sm_90 \
 //     --algorithm volume \
 //     --set form=march --set block_size_x=32 --set block_size_y=8 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=16 --set stages=3 --set vector=4
+//     --set chunks=16 --set stages=3 --set vector=4 --set load_vector=1
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (symmetric), float32
 //        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
@@ -35,9 +35,9 @@ constexpr int TILE_COLUMNS = 130;               // columns of it
 constexpr int PITCH = 132;                      // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 3;                       // tiles in shared memory
-constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 constexpr int COLUMN_COPIES = 5;                // columns of each that a lane copies
 constexpr int PATCH = 6;                        // columns that a thread's outputs meet with a filter row
+constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
@@ -65,12 +65,6 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     const int q = q0 + across;
     const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
-    int place[COLUMN_COPIES];
-#pragma unroll
-    for (int m = 0; m < COLUMN_COPIES; ++m) {
-        const int column = at_border(q0 - PAD_LEFT + lane + 32 * m, W);
-        place[m] = (unsigned)column < (unsigned)W ? column : -1;
-    }
 
     // jobs count images, tiles of filters and chunks of the depth together
     for (index_t job = blockIdx.z; job < (index_t)N * CHUNKS; job += gridDim.z) {
@@ -84,6 +78,12 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         for (int i = threadIdx.x; i < T * R * S; i += THREADS) shared[i] = __ldg(w + (index_t)i);
 
         for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            int place[COLUMN_COPIES];
+#pragma unroll
+            for (int m = 0; m < COLUMN_COPIES; ++m) {
+                const int column = at_border(q0 - PAD_LEFT + lane + 32 * m, W);
+                place[m] = (unsigned)column < (unsigned)W ? column : -1;
+            }
             float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();
             for (int next = 0; next < STAGES - 1; ++next) {

@@ -3,13 +3,14 @@
 //   warpconv emit --input N,3,D,H,W --filter 16,3,3,3 --stride 2,2,2 --padding 1 --epilogue bias --arch sm_90 \
 //     --algorithm volume \
 //     --set form=march --set block_size_x=8 --set block_size_y=16 --set rows=2 --set columns=4 --set k_tile=4 \
-//     --set chunks=4 --set stages=3 --set vector=4
+//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4
 //
 // layer  x[N, 3, D, H, W] * w[16, 3, 3, 3, 3] -> y[N, 16, Z, P, Q], stride 2, padding 1, float32, then bias
-//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
+//        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of
+//        the text
 // plan   blocks of 8 x 16 threads walk down the planes, each with 2 x 4 outputs of 4 filters in 2 output planes; 54336
 //        bytes of shared memory a block
-// cost   32 x 32 outputs of a plane: 153 warp loads, 0 shuffles, 2592 FMA a lane, about 149 registers (direct: 2592
+// cost   32 x 32 outputs of a plane: 27 warp loads, 0 shuffles, 2592 FMA a lane, about 155 registers (direct: 2592
 //        loads)
 //
 // A block walks down the planes of a chunk of the depth. A tile of each plane is in shared memory once, and is added to
@@ -30,7 +31,6 @@ constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int BLOCK_X = 8;                      // threads of a block along columns
 constexpr int BLOCK_Y = 16;                     // and along rows
 constexpr int THREADS = 128;                    // in all
-constexpr int WARPS = THREADS / 32;             // and their warps
 constexpr int ROWS = 2;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 4;                       // filters that a thread works on
@@ -38,17 +38,17 @@ constexpr int K_TILES = 4;                      // tiles of filters, in all grou
 constexpr int CHUNKS = 4;                       // of the depth
 constexpr int SLOTS = 2;                        // output planes under way
 constexpr int TILE_ROWS = 65;                   // rows of a plane that a block's outputs meet
-constexpr int TILE_COLUMNS = 65;                // columns of it
 constexpr int PITCH = 68;                       // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 3;                       // tiles in shared memory
-constexpr int WEIGHTS = 324;                    // elements of the filters' room before them
-constexpr int COLUMN_COPIES = 3;                // columns of each that a lane copies
+constexpr int LEAD = 3;                         // columns of the tile before those that are met
+constexpr int VECTOR_COPIES = 9;                // vectors of four columns that a thread copies
 constexpr int PATCH = 9;                        // columns that a thread's outputs meet with a filter row
+constexpr int WEIGHTS = 324;                    // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Copies to shared memory, past the registers
-__device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 4 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
@@ -63,19 +63,12 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
         float* __restrict__ y, int N, int D, int H, int W, int Z, int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     float* const ring = shared + WEIGHTS;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of this thread, in the block
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
     const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
-    int place[COLUMN_COPIES];
-#pragma unroll
-    for (int m = 0; m < COLUMN_COPIES; ++m) {
-        const int column = q0 * STRIDE_W - PAD_LEFT + lane + 32 * m;
-        place[m] = (unsigned)column < (unsigned)W ? column : -1;
-    }
 
     // jobs count images, tiles of filters and chunks of the depth together
     for (index_t job = blockIdx.z; job < (index_t)N * (K_TILES * CHUNKS); job += gridDim.z) {
@@ -91,6 +84,13 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
             __ldg(w + (index_t)k_0 * (C * T * R * S) + i);
 
         for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            index_t place[VECTOR_COPIES];
+#pragma unroll
+            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                const int i = threadIdx.x + m * THREADS, h = p0 * STRIDE_H - PAD_TOP + i / (PITCH / 4);
+                const int column = q0 * STRIDE_W - PAD_LEFT - LEAD + i % (PITCH / 4) * 4;
+                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -1;
+            }
             float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();
             for (int next = 0; next < STAGES - 1; ++next) {
@@ -98,17 +98,12 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
                     const int d = plane_0 + next / C;
                     const bool plane_inside = (unsigned)d < (unsigned)D;
                     const float* plane = x_group + ((index_t)(next % C) * D + d) * plane_x;
-                    float* tile = ring + next % STAGES * TILE + lane;
-                    for (int row = warp; row < TILE_ROWS; row += WARPS) {
-                        const int h = p0 * STRIDE_H - PAD_TOP + row;
-                        const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-                        const float* from = plane + (index_t)h * W;
+                    float4* tile = (float4*)(ring + next % STAGES * TILE) + threadIdx.x;
 #pragma unroll
-                        for (int m = 0; m < COLUMN_COPIES; ++m) {
-                            const bool inside = row_inside && place[m] >= 0;
-                            wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
-                                from + place[m], inside);
-                        }
+                    for (int m = 0; m < VECTOR_COPIES; ++m) {
+                        const bool inside = plane_inside && place[m] >= 0;
+                        wc_copy_async_zfill_16(threadIdx.x + m * THREADS < TILE / 4, tile + m * THREADS,
+                            plane + place[m], inside);
                     }
                 }
                 wc_copy_async_commit();
@@ -127,21 +122,17 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
                             const int d = plane_0 + next / C;
                             const bool plane_inside = (unsigned)d < (unsigned)D;
                             const float* plane = x_group + ((index_t)(next % C) * D + d) * plane_x;
-                            float* tile = ring + next % STAGES * TILE + lane;
-                            for (int row = warp; row < TILE_ROWS; row += WARPS) {
-                                const int h = p0 * STRIDE_H - PAD_TOP + row;
-                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-                                const float* from = plane + (index_t)h * W;
+                            float4* tile = (float4*)(ring + next % STAGES * TILE) + threadIdx.x;
 #pragma unroll
-                                for (int m = 0; m < COLUMN_COPIES; ++m) {
-                                    const bool inside = row_inside && place[m] >= 0;
-                                    wc_copy_async_zfill_4(lane + 32 * m < TILE_COLUMNS, tile + row * PITCH + 32 * m,
-                                        from + place[m], inside);
-                                }
+                            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                                const bool inside = plane_inside && place[m] >= 0;
+                                wc_copy_async_zfill_16(threadIdx.x + m * THREADS < TILE / 4, tile + m * THREADS,
+                                    plane + place[m], inside);
                             }
                         }
                         wc_copy_async_commit();
-                        const float* patch = ring + item % STAGES * TILE + down * STRIDE_H * PITCH + across * STRIDE_W;
+                        const float* patch = ring + item % STAGES * TILE + down * STRIDE_H * PITCH + across * STRIDE_W
+                            + LEAD;
                         const float* taps = shared + c * (T * R * S);
 #pragma unroll
                         for (int r = 0; r < R; ++r) {
@@ -149,18 +140,19 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
                             for (int row = 0; row < ROWS; ++row) {
                                 const float* from = patch + (row * STRIDE_H + r) * PITCH;
                                 float in[PATCH];
-                                const float4 in_0 = *(const float4*)from;
-                                in[0] = in_0.x;
-                                in[1] = in_0.y;
-                                in[2] = in_0.z;
-                                in[3] = in_0.w;
-                                const float4 in_1 = *(const float4*)(from + 4);
-                                in[4] = in_1.x;
-                                in[4 + 1] = in_1.y;
-                                in[4 + 2] = in_1.z;
-                                in[4 + 3] = in_1.w;
+                                in[0] = from[0];
+                                const float4 in_0 = *(const float4*)(from + 1);
+                                in[1] = in_0.x;
+                                in[2] = in_0.y;
+                                in[3] = in_0.z;
+                                in[4] = in_0.w;
+                                const float4 in_1 = *(const float4*)(from + 5);
+                                in[5] = in_1.x;
+                                in[5 + 1] = in_1.y;
+                                in[5 + 2] = in_1.z;
+                                in[5 + 3] = in_1.w;
 #pragma unroll
-                                for (int i = 2 * 4; i < PATCH; ++i) in[i] = from[i];
+                                for (int i = 1 + 2 * 4; i < PATCH; ++i) in[i] = from[i];
 #pragma unroll
                                 for (int slot = 0; slot < SLOTS; ++slot) {
                                     // from the window's begin

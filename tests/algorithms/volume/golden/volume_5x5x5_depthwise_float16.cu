@@ -2,14 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,5,5,5 --padding 2 --groups 32 --dtype float16 --epilogue bias \
 //     --index-bits 32 --arch sm_90 --algorithm volume \
-//     --set form=march --set block_size_x=8 --set block_size_y=16 --set rows=2 --set columns=4 --set k_tile=1 \
-//     --set chunks=1 --set stages=2 --set vector=4
+//     --set form=march --set block_size_x=8 --set block_size_y=8 --set rows=4 --set columns=4 --set k_tile=1 \
+//     --set chunks=1 --set stages=2 --set vector=4 --set load_vector=4
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 5, 5, 5] -> y[N, 32, Z, P, Q], stride 1, padding 2, groups 32, float16, then bias
-//        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
-// plan   blocks of 8 x 16 threads walk down the planes, each with 2 x 4 outputs of 1 filter in 5 output planes; 10880
+//        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of
+//        the text
+// plan   blocks of 8 x 8 threads walk down the planes, each with 4 x 4 outputs of 1 filter in 5 output planes; 12032
 //        bytes of shared memory a block
-// cost   32 x 8 outputs of a plane: 18 warp loads, 0 shuffles, 1000 FMA a lane, about 120 registers (direct: 1000
+// cost   32 x 16 outputs of a plane: 6 warp loads, 0 shuffles, 2000 FMA a lane, about 183 registers (direct: 2000
 //        loads)
 //
 // A block walks down the planes of a chunk of the depth. A tile of each plane is in shared memory once, and is added to
@@ -25,27 +26,27 @@ constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 2;                      // rows above it
 constexpr int PAD_LEFT = 2;                     // columns to the left of it
 constexpr int BLOCK_X = 8;                      // threads of a block along columns
-constexpr int BLOCK_Y = 16;                     // and along rows
-constexpr int THREADS = 128;                    // in all
-constexpr int WARPS = THREADS / 32;             // and their warps
-constexpr int ROWS = 2;                         // output rows of a thread
+constexpr int BLOCK_Y = 8;                      // and along rows
+constexpr int THREADS = 64;                     // in all
+constexpr int ROWS = 4;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 1;                       // filters that a thread works on
 constexpr int K_TILES = 32;                     // tiles of filters, in all groups
 constexpr int SLOTS = 5;                        // output planes under way
 constexpr int TILE_ROWS = 36;                   // rows of a plane that a block's outputs meet
-constexpr int TILE_COLUMNS = 36;                // columns of it
-constexpr int PITCH = 36;                       // elements from one row of the tile to the next
+constexpr int PITCH = 40;                       // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 2;                       // tiles in shared memory
-constexpr int WEIGHTS = 128;                    // elements of the filters' room before them
-constexpr int ROW_COPIES = 9;                   // rows of a tile that a warp copies
-constexpr int COLUMN_COPIES = 2;                // columns of each that a lane copies
+constexpr int LEAD = 2;                         // columns of the tile before those that are met
+constexpr int VECTOR_COPIES = 6;                // vectors of four columns that a thread copies
 constexpr int PATCH = 8;                        // columns that a thread's outputs meet with a filter row
+constexpr int WEIGHTS = 128;                    // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias.
@@ -54,26 +55,19 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(64, 5)
 volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int D, int H, int W, int Z,
         int P, int Q) {
     extern __shared__ __align__(16) float shared[];
     float* const ring = shared + WEIGHTS;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of this thread, in the block
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
     const int depth = Z;                                           // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
-    int place[COLUMN_COPIES];
-#pragma unroll
-    for (int m = 0; m < COLUMN_COPIES; ++m) {
-        const int column = q0 - PAD_LEFT + lane + 32 * m;
-        place[m] = (unsigned)column < (unsigned)W ? column : -1;
-    }
-    unsigned short ahead[ROW_COPIES][COLUMN_COPIES];
+    uint2 ahead[VECTOR_COPIES];
 
     // jobs count images, tiles of filters and chunks of the depth together
     for (index_t job = blockIdx.z; job < (index_t)N * K_TILES; job += gridDim.z) {
@@ -89,6 +83,13 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
             wc_half_to_float(__ldg(w + (index_t)k_0 * (T * R * S) + i));
 
         for (int p0 = blockIdx.y * (BLOCK_Y * ROWS); p0 < P; p0 += gridDim.y * (BLOCK_Y * ROWS)) {
+            index_t place[VECTOR_COPIES];
+#pragma unroll
+            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                const int i = threadIdx.x + m * THREADS, h = p0 - PAD_TOP + i / (PITCH / 4);
+                const int column = q0 - PAD_LEFT - LEAD + i % (PITCH / 4) * 4;
+                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -1;
+            }
             float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();
             {
@@ -98,14 +99,9 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                     const bool plane_inside = (unsigned)d < (unsigned)D;
                     const unsigned short* plane = x_group + (index_t)d * plane_x;
 #pragma unroll
-                    for (int i = 0; i < ROW_COPIES; ++i) {
-                        const int row = warp + i * WARPS;
-                        const int h = p0 - PAD_TOP + row;
-                        const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-#pragma unroll
-                        for (int m = 0; m < COLUMN_COPIES; ++m)
-                            ahead[i][m] = row_inside && place[m] >= 0 ? __ldg(plane + (index_t)h * W + place[m])
-                                : (unsigned short)0;
+                    for (int m = 0; m < VECTOR_COPIES; ++m) {
+                        const bool inside = plane_inside && place[m] >= 0;
+                        ahead[m] = inside ? __ldg((const uint2*)(plane + place[m])) : make_uint2(0u, 0u);
                     }
                 }
             }
@@ -117,34 +113,24 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
 #pragma unroll 1
                     for (int c = 0; c < C; ++c, ++item) {
                         const int next = item + 1;
-                        {
-                            float* tile = ring + item % STAGES * TILE + lane;
 #pragma unroll
-                            for (int i = 0; i < ROW_COPIES; ++i) {
-                                const int row = warp + i * WARPS;
-#pragma unroll
-                                for (int m = 0; m < COLUMN_COPIES; ++m)
-                                    if (row < TILE_ROWS && lane + 32 * m < TILE_COLUMNS)
-                                        tile[row * PITCH + 32 * m] = wc_half_to_float(ahead[i][m]);
-                            }
-                        }
+                        for (int m = 0; m < VECTOR_COPIES; ++m)
+                            if (threadIdx.x + m * THREADS < TILE / 4)
+                                ((float4*)(ring + item % STAGES * TILE))[threadIdx.x + m * THREADS] =
+                                    make_float4(wc_half_low_to_float(ahead[m].x), wc_half_high_to_float(ahead[m].x),
+                                    wc_half_low_to_float(ahead[m].y), wc_half_high_to_float(ahead[m].y));
                         __syncthreads();
                         if (next < items) {
                             const int d = plane_0 + next;
                             const bool plane_inside = (unsigned)d < (unsigned)D;
                             const unsigned short* plane = x_group + (index_t)d * plane_x;
 #pragma unroll
-                            for (int i = 0; i < ROW_COPIES; ++i) {
-                                const int row = warp + i * WARPS;
-                                const int h = p0 - PAD_TOP + row;
-                                const bool row_inside = plane_inside && row < TILE_ROWS && (unsigned)h < (unsigned)H;
-#pragma unroll
-                                for (int m = 0; m < COLUMN_COPIES; ++m)
-                                    ahead[i][m] = row_inside && place[m] >= 0
-                                        ? __ldg(plane + (index_t)h * W + place[m]) : (unsigned short)0;
+                            for (int m = 0; m < VECTOR_COPIES; ++m) {
+                                const bool inside = plane_inside && place[m] >= 0;
+                                ahead[m] = inside ? __ldg((const uint2*)(plane + place[m])) : make_uint2(0u, 0u);
                             }
                         }
-                        const float* patch = ring + item % STAGES * TILE + down * PITCH + across;
+                        const float* patch = ring + item % STAGES * TILE + down * PITCH + across + LEAD;
                         const float* taps = shared + c * (T * R * S);
 #pragma unroll
                         for (int r = 0; r < R; ++r) {
@@ -152,18 +138,15 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
                             for (int row = 0; row < ROWS; ++row) {
                                 const float* from = patch + (row + r) * PITCH;
                                 float in[PATCH];
-                                const float4 in_0 = *(const float4*)from;
-                                in[0] = in_0.x;
-                                in[1] = in_0.y;
-                                in[2] = in_0.z;
-                                in[3] = in_0.w;
-                                const float4 in_1 = *(const float4*)(from + 4);
-                                in[4] = in_1.x;
-                                in[4 + 1] = in_1.y;
-                                in[4 + 2] = in_1.z;
-                                in[4 + 3] = in_1.w;
+                                in[0] = from[0];
+                                in[1] = from[1];
+                                const float4 in_0 = *(const float4*)(from + 2);
+                                in[2] = in_0.x;
+                                in[2 + 1] = in_0.y;
+                                in[2 + 2] = in_0.z;
+                                in[2 + 3] = in_0.w;
 #pragma unroll
-                                for (int i = 2 * 4; i < PATCH; ++i) in[i] = from[i];
+                                for (int i = 2 + 4; i < PATCH; ++i) in[i] = from[i];
 #pragma unroll
                                 for (int slot = 0; slot < SLOTS; ++slot) {
                                     // from the window's begin

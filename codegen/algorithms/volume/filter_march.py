@@ -1,0 +1,140 @@
+"""``volume_filter``, form march: sizes, what does not go together, and defaults."""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .filter_options import FilterGradientOptions
+from .numbers import (TileNumbers, copy_registers, load_vectors, past_registers, tile_numbers, vectors_refusal)
+from .options import Form
+from .plan import MOST_COPIES, MOST_PRODUCTS, block_of
+
+MOST_SUMS = 64              # of a thread
+MOST_GRADIENTS = 64         # outputs of all planes that are in its registers
+MOST_REGISTERS = 168
+ROUNDS = 2                  # of all blocks that the chip holds at a time
+PLANES_EACH = 8             # of a piece, for each that it reads beside its own
+UNKNOWN = 64                # planes, rows and columns of a volume whose size is not known,
+BATCH = 2                   # and volumes of any batch: they come in small ones, and pieces of the depth cost little
+TILES = ((2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first
+
+
+@dataclass(frozen=True)
+class FilterMarchNumbers:
+    """What the template of ``march`` writes besides spec and options."""
+
+    tile: TileNumbers
+    slots: int                      # planes of outputs that meet a plane of the input, or come before
+    tap_tiles: tuple[int, int, int]     # of taps, along each axis
+    elements: int
+    shared_bytes: int
+    min_blocks: int
+
+
+def march_numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterMarchNumbers:
+    tile = tile_numbers(spec, options, options.tap_rows)
+    reach = (options.tap_planes - 1) * spec.dilation[0] + 1
+    made = FilterMarchNumbers(
+        tile=tile, slots=-(-reach // spec.stride[0]), elements=spec.k * spec.reduction, min_blocks=1,
+        tap_tiles=(-(-spec.taps[0] // options.tap_planes), -(-spec.taps[1] // options.tap_rows), 1),
+        shared_bytes=4 * options.stages * tile.floats)
+    held = made.shared_bytes + _sums_bytes(options, tile)
+    by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (held + spec.hardware.shared_reserved)
+    by_registers = resident_blocks(spec.hardware, registers_of(spec, options, made), tile.threads)
+    return replace(made, min_blocks=max(1, min(by_shared, by_registers)))
+
+
+def _sums_bytes(options: FilterGradientOptions, tile: TileNumbers) -> int:
+    """Shared memory in which the warps' sums meet."""
+    return 4 * tile.threads // LANES * options.tap_planes * options.tap_rows * options.tap_columns
+
+
+def registers_of(spec: KernelSpec, options: FilterGradientOptions, made: FilterMarchNumbers) -> int:
+    """Planned registers of a thread: sums, outputs of all planes and of the next, the patch's row, copies on their
+    way."""
+    outputs = options.rows * options.columns
+    sums = options.tap_planes * options.tap_rows * options.tap_columns
+    return (34 + sums + made.slots * outputs + outputs * spec.dtype.itemsize // 4 + made.tile.patch_columns
+            + copy_registers(spec, made.tile))
+
+
+def march_refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
+    """Why these plan values do not go together, or not with this layer."""
+    threads = options.block_size_x * options.block_size_y
+    if not LANES <= threads <= BLOCK_THREADS or threads % LANES:
+        return f"a block of {threads} threads (whole warps, {LANES} to {BLOCK_THREADS} are possible)"
+    if spec.layout is not Layout.NCHW:
+        return "form = march is of volumes whose channels lie apart (NCDHW); form = loops serves the others"
+    if options.tap_columns != spec.s:
+        return f"tap_columns = {options.tap_columns}: form = march sums all {spec.s} columns of a filter's row"
+    if options.columns not in (1, 2, 4) or options.vector not in (1, options.columns):
+        return f"columns = {options.columns}, vector = {options.vector}: 1, 2 or 4, and as many or 1"
+    refusal = vectors_refusal(spec, options.load_vector)
+    if refusal is not None:
+        return refusal
+    made = march_numbers(spec, options)
+    sums = options.tap_planes * options.tap_rows * options.tap_columns
+    outputs = options.rows * options.columns
+    if sums > MOST_SUMS:
+        return f"{sums} sums would not stay in registers (at most {MOST_SUMS})"
+    if made.slots * outputs > MOST_GRADIENTS:
+        return f"{made.slots * outputs} outputs would not stay in registers (at most {MOST_GRADIENTS})"
+    if sums * outputs > MOST_PRODUCTS:
+        return f"{sums * outputs} products in the text (at most {MOST_PRODUCTS})"
+    if options.stages < 2 or (options.stages > 2 and not made.tile.past_registers):
+        return f"stages = {options.stages} (2; more of float32, from sm_80 on)"
+    if not made.tile.past_registers and made.tile.copied > MOST_COPIES:
+        return f"{made.tile.copied} elements on their way in a thread (at most {MOST_COPIES})"
+    most = min(PORTABLE_SHARED, spec.hardware.shared_block) - _sums_bytes(options, made.tile)
+    if made.shared_bytes > most:
+        return f"{made.shared_bytes} bytes of shared memory (at most {most})"
+    if made.tap_tiles[0] * made.tap_tiles[1] > GRID_LIMIT[2]:
+        return f"a filter of {max(spec.taps)} taps along an axis"
+    return None
+
+
+def march_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions | None:
+    """The largest tile of outputs whose sums stay in registers, or None where the layer has none."""
+    rows, planes = _shares(spec)
+    for tile_rows, columns in TILES:
+        for threads in (256, 128):
+            width, height = block_of(tile_rows, columns, threads, shape)
+            found = FilterGradientOptions(
+                form=Form.MARCH, tap_planes=planes, tap_rows=rows, tap_columns=spec.s, block_size_x=width,
+                block_size_y=height, rows=tile_rows, columns=columns, stages=3 if past_registers(spec) else 2,
+                vector=columns if shape is not None and shape.q % columns == 0 else 1,
+                load_vector=load_vectors(spec, shape))
+            if march_refusal(spec, found) is not None:
+                continue
+            made = march_numbers(spec, found)
+            if registers_of(spec, found, made) <= MOST_REGISTERS and made.min_blocks * made.tile.threads >= 256:
+                return _shared_out(spec, found, made, shape)
+    return None
+
+
+def _shares(spec: KernelSpec) -> tuple[int, int]:
+    """Rows and planes of taps that a thread sums: equal shares of the filter's."""
+    def share(taps: int, most: int) -> int:
+        return -(-taps // -(-taps // max(1, min(taps, most))))
+
+    rows = share(spec.r, MOST_SUMS // spec.s)
+    return rows, share(spec.t, MOST_SUMS // (spec.s * rows))
+
+
+def _shared_out(spec: KernelSpec, options: FilterGradientOptions, made: FilterMarchNumbers,
+                shape: ConvShape | None) -> FilterGradientOptions:
+    """With the depth in pieces and the outputs in chunks, so that the chip has blocks for ROUNDS."""
+    z, p, q = (UNKNOWN, UNKNOWN, UNKNOWN) if shape is None else (shape.depths[1], shape.p, shape.q)
+    beside = spec.k * spec.channels * made.tap_tiles[0] * made.tap_tiles[1]
+    wanted = ROUNDS * made.min_blocks * spec.hardware.multiprocessors
+    tiles = BATCH * -(-q // (options.block_size_x * options.columns)) * -(-p // (options.block_size_y * options.rows))
+    most = z // (PLANES_EACH * max(1, made.slots - 1))
+    pieces = max(1, min(-(-wanted // (beside * tiles)), most))
+    pieces = 1 << (pieces - 1).bit_length()         # depths that are near share a kernel
+    return replace(options, pieces=pieces, chunks=partial_sums.chunks_for(wanted, beside, tiles * pieces))

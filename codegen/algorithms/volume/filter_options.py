@@ -1,0 +1,32 @@
+"""The plan values of ``volume_filter``."""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass
+from warpconv.codegen.options import only
+
+from .options import Form
+
+
+@dataclass(frozen=True)
+class FilterGradientOptions:
+    """A thread sums the products of ``tap_planes`` x ``tap_rows`` x ``tap_columns`` taps (of ``march`` all columns),
+    the outputs are summed in ``chunks`` shares. ``march``: a block is ``block_size_x`` x ``block_size_y`` threads
+    (columns x rows) of ``rows`` x ``columns`` outputs, ``vector`` of which are loaded together; the depth is cut in
+    ``pieces``, each walked by itself; ``stages`` and ``load_vector`` as of ``volume``. ``loops``: blocks of
+    ``threads``."""
+
+    form: Form = Form.MARCH
+    tap_planes: int = 1
+    tap_rows: int = 1
+    tap_columns: int = 1
+    chunks: int = 1
+    block_size_x: int = only(32, form=Form.MARCH)
+    block_size_y: int = only(8, form=Form.MARCH)
+    rows: int = only(1, form=Form.MARCH)
+    columns: int = only(1, form=Form.MARCH)
+    pieces: int = only(1, form=Form.MARCH)
+    stages: int = only(2, form=Form.MARCH)
+    vector: int = only(1, form=Form.MARCH)
+    load_vector: int = only(1, form=Form.MARCH)
+    threads: int = only(128, form=Form.LOOPS)
