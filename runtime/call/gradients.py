@@ -20,16 +20,16 @@ from .given import as_batch, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, launch, run, seen, sizes_of, target_of, turned, weight_of
 from .place import resolve_device
-from .watched import watched
+from .repeated import repeated
 
 _AXES = "(N, C, H, W), or (N, H, W, C) for layout 'NHWC'"
 
 
-@watched
+@repeated("grad_output", "weight")
 def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: Layout | str = "NCHW",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                 workspace_limit: int | None = None) -> Any:
+                 workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
     """The gradient of conv2d's input, as torch.nn.grad.conv2d_input.
 
     Parameters
@@ -65,7 +65,7 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         The device cannot be used. All of these come before anything is launched or written.
     """
     return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
-                         algorithm, device, out, stream, workspace_limit)
+                         algorithm, device, out, stream, workspace_limit, remember)
 
 
 def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
@@ -86,11 +86,11 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
                           workspace_limit, "grad_output", remember)
 
 
-@watched
+@repeated("input", "weight", "bias")
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Layout | str = "NCHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None) -> Any:
+                     workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
     """A transposed 2D convolution as torch.nn.functional.conv_transpose2d: the data gradient of the layer with this
     weight, of ``input`` in its output's place.
 
@@ -162,15 +162,15 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         same_memory(b, x, "bias")
     added = None if b is None else Operand("bias", bias, b)
     made = _data_gradient(shape, order, x, input, w, weight, added, algorithm, device, out, stream, workspace_limit,
-                          "input")
+                          "input", None if alone else remember)
     return made if not alone else made[0] if given is None else given
 
 
-@watched
+@repeated("input", "grad_output")
 def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: Layout | str = "NCHW", algorithm: str = "auto", device: str = "auto", out: Any = None,
-                  stream: Any = None, workspace_limit: int | None = None) -> Any:
+                  stream: Any = None, workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
     """The gradient of conv2d's weight, as torch.nn.grad.conv2d_weight; equal bits from run to run.
 
     Parameters
@@ -199,7 +199,7 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         As conv2d_input, before anything is launched or written.
     """
     return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
-                           padding_value, layout, algorithm, device, out, stream, workspace_limit)
+                           padding_value, layout, algorithm, device, out, stream, workspace_limit, remember)
 
 
 def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,

@@ -13,24 +13,24 @@ from warpconv.codegen.spec import Operation, parse_epilogue
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import axes
 
-from . import kernels
+from . import kernels, signatures
 from .checks import Misaligned, bias_of, check_out, residual_of, same_memory
 from .filter import Filter
 from .given import as_batch, layer_given, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
-from .watched import watched
+from .repeated import repeated
 
 LAYOUTS = {"NCDHW": Layout.NCHW, "NDHWC": Layout.NHWC}
 
 
-@watched
+@repeated("input", "weight", "bias", "residual")
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: str = "NCDHW", out_dtype: str | None = None,
            cast: str = "nearest", device: str = "auto", residual: Any = None, out: Any = None,
-           stream: Any = None) -> Any:
+           stream: Any = None, remember: Remember | None = None) -> Any:
     """3D cross-correlation as torch.nn.functional.conv3d, by a kernel specialised to the layer.
 
     Parameters
@@ -82,9 +82,11 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added, y = as_batch(input, residual=residual, out=out) if alone else (input, residual, out)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
-    _, made = conv3d_and_kernel(x, weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,
+    kernel, made = conv3d_and_kernel(x, weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,
                                 algorithm=algorithm, layout=order_of(layout), device=device, residual=added,
                                 out=y, stream=stream)
+    if remember is not None and not alone:
+        remember(kernel.remembered(signatures.sign_call(input, weight, bias, residual, out)))
     return out if out is not None else made[0] if alone else made
 
 
@@ -140,10 +142,11 @@ def order_of(layout: Any) -> Layout:
     return found
 
 
-@watched
+@repeated("grad_output", "weight")
 def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: str = "NCDHW",
-                 algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Any:
+                 algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                 remember: Remember | None = None) -> Any:
     """The gradient of conv3d's input, as torch.nn.grad.conv3d_input.
 
     Parameters
@@ -172,7 +175,7 @@ def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         As conv2d_input, before anything is launched or written.
     """
     return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
-                         algorithm, device, out, stream)
+                         algorithm, device, out, stream, remember)
 
 
 def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
@@ -195,11 +198,11 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
 
 
-@watched
+@repeated("input", "grad_output")
 def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: str = "NCDHW", algorithm: str = "auto", device: str = "auto", out: Any = None,
-                  stream: Any = None) -> Any:
+                  stream: Any = None, remember: Remember | None = None) -> Any:
     """The gradient of conv3d's weight, as torch.nn.grad.conv3d_weight; equal bits from run to run.
 
     Parameters
@@ -228,7 +231,7 @@ def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         As conv2d_input, before anything is launched or written.
     """
     return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
-                           padding_value, layout, algorithm, device, out, stream)
+                           padding_value, layout, algorithm, device, out, stream, remember)
 
 
 def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,

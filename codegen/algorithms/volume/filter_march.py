@@ -15,13 +15,13 @@ from .numbers import (TileNumbers, copy_registers, load_vectors, past_registers,
 from .options import Form
 from .plan import MOST_COPIES, MOST_PRODUCTS, block_of
 
-MOST_SUMS = 64              # of a thread
+MOST_SUMS = 64              # of a thread,
+SUMS_OF_PLANES = 32         # and with taps of several planes: more, for fewer passes over the input, are no quicker
 MOST_GRADIENTS = 64         # outputs of all planes that are in its registers
 MOST_REGISTERS = 168
-ROUNDS = 2                  # of all blocks that the chip holds at a time
 PLANES_EACH = 8             # of a piece, for each that it reads beside its own
 UNKNOWN = 64                # planes, rows and columns of a volume whose size is not known,
-BATCH = 2                   # and volumes of any batch: they come in small ones, and pieces of the depth cost little
+MOST_BATCH = 16             # and volumes of a batch that have a chunk each
 TILES = ((2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first
 
 
@@ -103,7 +103,7 @@ def march_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOp
     """The largest tile of outputs whose sums stay in registers, or None where the layer has none."""
     rows, planes = _shares(spec)
     for tile_rows, columns in TILES:
-        for threads in (256, 128):
+        for threads in (128, 256):
             width, height = block_of(tile_rows, columns, threads, shape)
             found = FilterGradientOptions(
                 form=Form.MARCH, tap_planes=planes, tap_rows=rows, tap_columns=spec.s, block_size_x=width,
@@ -124,17 +124,18 @@ def _shares(spec: KernelSpec) -> tuple[int, int]:
         return -(-taps // -(-taps // max(1, min(taps, most))))
 
     rows = share(spec.r, MOST_SUMS // spec.s)
-    return rows, share(spec.t, MOST_SUMS // (spec.s * rows))
+    return rows, share(spec.t, SUMS_OF_PLANES // (spec.s * rows))
 
 
 def _shared_out(spec: KernelSpec, options: FilterGradientOptions, made: FilterMarchNumbers,
                 shape: ConvShape | None) -> FilterGradientOptions:
-    """With the depth in pieces and the outputs in chunks, so that the chip has blocks for ROUNDS."""
+    """With the outputs in as many chunks as the chip holds blocks for at a time, and the depth in pieces that one
+    volume needs to have as many."""
     z, p, q = (UNKNOWN, UNKNOWN, UNKNOWN) if shape is None else (shape.depths[1], shape.p, shape.q)
     beside = spec.k * spec.channels * made.tap_tiles[0] * made.tap_tiles[1]
-    wanted = ROUNDS * made.min_blocks * spec.hardware.multiprocessors
-    tiles = BATCH * -(-q // (options.block_size_x * options.columns)) * -(-p // (options.block_size_y * options.rows))
-    most = z // (PLANES_EACH * max(1, made.slots - 1))
-    pieces = max(1, min(-(-wanted // (beside * tiles)), most))
-    pieces = 1 << (pieces - 1).bit_length()         # depths that are near share a kernel
-    return replace(options, pieces=pieces, chunks=partial_sums.chunks_for(wanted, beside, tiles * pieces))
+    tiles = -(-q // (options.block_size_x * options.columns)) * -(-p // (options.block_size_y * options.rows))
+    most = max(1, z // (PLANES_EACH * max(1, made.slots - 1)))
+    chunks = max(1, min(made.min_blocks * spec.hardware.multiprocessors // beside, MOST_BATCH * tiles * most,
+                        partial_sums.MOST_CHUNKS))
+    pieces = min(-(-chunks // tiles), most)
+    return replace(options, chunks=chunks, pieces=1 << (pieces - 1).bit_length())    # near depths share a kernel

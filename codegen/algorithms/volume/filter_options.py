@@ -13,7 +13,7 @@ class FilterGradientOptions:
     """A thread sums the products of ``tap_planes`` x ``tap_rows`` x ``tap_columns`` taps (of ``march`` all columns),
     the outputs are summed in ``chunks`` shares. ``march``: a block is ``block_size_x`` x ``block_size_y`` threads
     (columns x rows) of ``rows`` x ``columns`` outputs, ``vector`` of which are loaded together; the depth is cut in
-    ``pieces``, each walked by itself; ``stages`` and ``load_vector`` as of ``volume``. ``loops``: blocks of
+    up to ``pieces``, each walked by itself; ``stages`` and ``load_vector`` as of ``volume``. ``loops``: blocks of
     ``threads``."""
 
     form: Form = Form.MARCH

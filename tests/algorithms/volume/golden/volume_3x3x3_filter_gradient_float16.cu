@@ -3,14 +3,14 @@
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --dtype float16 \
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
 //     --set form=march --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=16 \
-//     --set block_size_x=16 --set block_size_y=16 --set rows=2 --set columns=4 --set pieces=4 --set stages=2 \
+//     --set block_size_x=16 --set block_size_y=8 --set rows=2 --set columns=4 --set pieces=4 --set stages=2 \
 //     --set vector=4 --set load_vector=4
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float16; its
 //        filter gradient
 //        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of
 //        the text
-// plan   blocks of 16 x 16 threads walk down the planes, each with 3 x 3 x 3 taps of a filter's channel and 2 x 4
+// plan   blocks of 16 x 8 threads walk down the planes, each with 3 x 3 x 3 taps of a filter's channel and 2 x 4
 //        outputs of 3 planes, in 16 chunks; then the chunks' sums are added
 // cost   32 x 8 outputs of a plane: 5 warp loads, 0 shuffles, 216 FMA a lane, about 104 registers (direct: 432 loads)
 //
@@ -30,16 +30,16 @@ constexpr int TAP_PLANES = 3;                   // taps of a thread
 constexpr int TAP_ROWS = 3;                     // in filter rows
 constexpr int TAP_COLUMNS = 3;                  // and columns
 constexpr int CHUNKS = 16;                      // shares of the outputs, each summed by itself
-constexpr int PIECES = 4;                       // of the depth, each walked by itself
+constexpr int PIECES = 4;                       // of the depth at most, each walked by itself
 constexpr int BLOCK_X = 16;                     // threads of a block along columns
-constexpr int THREADS = 256;                    // of a block
+constexpr int THREADS = 128;                    // of a block
 constexpr int WARPS = THREADS / 32;             // of a block
 constexpr int ROWS = 2;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int DOWN = THREADS / BLOCK_X * ROWS;  // output rows of a block
 constexpr int ACROSS = BLOCK_X * COLUMNS;       // output columns of a block
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int TILE_ROWS = 34;                   // rows of a plane that a block's outputs meet
+constexpr int TILE_ROWS = 18;                   // rows of a plane that a block's outputs meet
 constexpr int PITCH = 72;                       // elements from one row of the tile to the next
 constexpr int TILE = TILE_ROWS * PITCH;         // elements of a tile
 constexpr int STAGES = 2;                       // tiles in shared memory
@@ -53,7 +53,7 @@ __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsign
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ dy,
         float* __restrict__ parts, int N, int D, int H, int W, int Z, int P, int Q) {
     extern __shared__ __align__(16) float ring[];
@@ -63,17 +63,21 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     // first tap of this tile
     const int t_0 = blockIdx.z * TAP_PLANES;
-    const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS, depth = (Z + PIECES - 1) / PIECES;
+    const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS;
+    // walks, if no depth is cut: pieces only for chunks without one
+    const index_t whole = (index_t)N * tiles_p * tiles_q;
+    const int pieces = whole >= CHUNKS ? 1 : min(PIECES, (CHUNKS + (int)whole - 1) / (int)whole),
+        depth = (Z + pieces - 1) / pieces;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     uint2 ahead[VECTOR_COPIES];
     for (int pair = blockIdx.y; pair < K_ALL; pair += gridDim.y) {
         const int k = pair, c = k;
         float sum[TAP_PLANES][TAP_ROWS][TAP_COLUMNS] = {};
         // jobs count images, pieces of the depth, and tiles of a plane together
-        for (index_t job = blockIdx.x; job < (index_t)N * PIECES * tiles_p * tiles_q; job += CHUNKS) {
+        for (index_t job = blockIdx.x; job < whole * pieces; job += CHUNKS) {
             const int q0 = (int)(job % tiles_q) * ACROSS, p0 = (int)(job / tiles_q % tiles_p) * DOWN;
-            const index_t walk = job / tiles_q / tiles_p, n = walk / PIECES;
-            const int z_0 = (int)(walk % PIECES) * depth, z_end = min(Z, z_0 + depth);
+            const index_t walk = job / tiles_q / tiles_p, n = walk / pieces;
+            const int z_0 = (int)(walk % pieces) * depth, z_end = min(Z, z_0 + depth);
             if (z_0 >= z_end) continue;
             const unsigned short* x_channel = x + (n * C_ALL + c) * D * plane_x;
             const unsigned short* dy_tile = dy + (n * K_ALL + k) * Z * plane_y + (index_t)(p0 + down) * Q + q0 + across;

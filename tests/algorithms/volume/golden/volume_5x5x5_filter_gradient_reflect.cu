@@ -2,16 +2,16 @@
 // Emit it again with
 //   warpconv emit --input N,32,D,H,W --filter 32,5,5,5 --padding 2 --padding-mode reflect --groups 32 \
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
-//     --set form=march --set tap_planes=2 --set tap_rows=5 --set tap_columns=5 --set chunks=8 --set block_size_x=8 \
+//     --set form=march --set tap_planes=1 --set tap_rows=5 --set tap_columns=5 --set chunks=4 --set block_size_x=8 \
 //     --set block_size_y=16 --set rows=2 --set columns=4 --set pieces=4 --set stages=3 --set vector=4 \
 //     --set load_vector=1
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 5, 5, 5] -> y[N, 32, Z, P, Q], stride 1, padding 2 (reflect), groups 32, float32;
 //        its filter gradient
 //        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text
-// plan   blocks of 8 x 16 threads walk down the planes, each with 2 x 5 x 5 taps of a filter's channel and 2 x 4
-//        outputs of 2 planes, in 8 chunks; then the chunks' sums are added
-// cost   32 x 8 outputs of a plane: 20 warp loads, 0 shuffles, 400 FMA a lane, about 118 registers (direct: 800 loads)
+// plan   blocks of 8 x 16 threads walk down the planes, each with 1 x 5 x 5 taps of a filter's channel and 2 x 4
+//        outputs of 1 planes, in 4 chunks; then the chunks' sums are added
+// cost   32 x 8 outputs of a plane: 20 warp loads, 0 shuffles, 200 FMA a lane, about 85 registers (direct: 400 loads)
 //
 // A block walks down planes of the input, each of which is in shared memory once. The output planes whose windows have
 // it are in registers, SLOTS of them; their products with it are added to the sums of the taps. At the end the block's
@@ -25,11 +25,11 @@ constexpr int STRIDE_D = 1;                     // input planes from one output 
 constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 2;                      // rows above it
 constexpr int PAD_LEFT = 2;                     // columns to the left of it
-constexpr int TAP_PLANES = 2;                   // taps of a thread
+constexpr int TAP_PLANES = 1;                   // taps of a thread
 constexpr int TAP_ROWS = 5;                     // in filter rows
 constexpr int TAP_COLUMNS = 5;                  // and columns
-constexpr int CHUNKS = 8;                       // shares of the outputs, each summed by itself
-constexpr int PIECES = 4;                       // of the depth, each walked by itself
+constexpr int CHUNKS = 4;                       // shares of the outputs, each summed by itself
+constexpr int PIECES = 4;                       // of the depth at most, each walked by itself
 constexpr int BLOCK_X = 8;                      // threads of a block along columns
 constexpr int THREADS = 128;                    // of a block
 constexpr int WARPS = THREADS / 32;             // of a block
@@ -37,7 +37,7 @@ constexpr int ROWS = 2;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int DOWN = THREADS / BLOCK_X * ROWS;  // output rows of a block
 constexpr int ACROSS = BLOCK_X * COLUMNS;       // output columns of a block
-constexpr int SLOTS = 2;                        // output planes in registers
+constexpr int SLOTS = 1;                        // output planes in registers
 constexpr int TILE_ROWS = 36;                   // rows of a plane that a block's outputs meet
 constexpr int TILE_COLUMNS = 36;                // columns of it
 constexpr int PITCH = 36;                       // elements from one row of the tile to the next
@@ -61,26 +61,30 @@ __device__ __forceinline__ void wc_copy_async_zfill_4(bool takes_part, void* sha
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
 volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ parts, int N, int D,
         int H, int W, int Z, int P, int Q) {
     extern __shared__ __align__(16) float ring[];
-    __shared__ float sums[WARPS][TAP_PLANES * TAP_ROWS * TAP_COLUMNS];
+    __shared__ float sums[WARPS][TAP_ROWS * TAP_COLUMNS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     // of this thread, in the block
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     // first tap of this tile
-    const int t_0 = blockIdx.z * TAP_PLANES;
-    const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS, depth = (Z + PIECES - 1) / PIECES;
+    const int t_0 = blockIdx.z;
+    const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS;
+    // walks, if no depth is cut: pieces only for chunks without one
+    const index_t whole = (index_t)N * tiles_p * tiles_q;
+    const int pieces = whole >= CHUNKS ? 1 : min(PIECES, (CHUNKS + (int)whole - 1) / (int)whole),
+        depth = (Z + pieces - 1) / pieces;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     for (int pair = blockIdx.y; pair < K_ALL; pair += gridDim.y) {
         const int k = pair, c = k;
         float sum[TAP_PLANES][TAP_ROWS][TAP_COLUMNS] = {};
         // jobs count images, pieces of the depth, and tiles of a plane together
-        for (index_t job = blockIdx.x; job < (index_t)N * PIECES * tiles_p * tiles_q; job += CHUNKS) {
+        for (index_t job = blockIdx.x; job < whole * pieces; job += CHUNKS) {
             const int q0 = (int)(job % tiles_q) * ACROSS, p0 = (int)(job / tiles_q % tiles_p) * DOWN;
-            const index_t walk = job / tiles_q / tiles_p, n = walk / PIECES;
-            const int z_0 = (int)(walk % PIECES) * depth, z_end = min(Z, z_0 + depth);
+            const index_t walk = job / tiles_q / tiles_p, n = walk / pieces;
+            const int z_0 = (int)(walk % pieces) * depth, z_end = min(Z, z_0 + depth);
             if (z_0 >= z_end) continue;
             const float* x_channel = x + (n * C_ALL + c) * D * plane_x;
             const float* dy_tile = dy + (n * K_ALL + k) * Z * plane_y + (index_t)(p0 + down) * Q + q0 + across;
@@ -89,7 +93,7 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
             // first plane that the piece meets
             const int plane_0 = z_0 - PAD_FRONT + t_0;
             const int h_0 = p0 - PAD_TOP;                                               // first row of its tile
-            const int items = z_end - z_0 + SLOTS - 1;
+            const int items = z_end - z_0;
             int place[COLUMN_COPIES];
 #pragma unroll
             for (int m = 0; m < COLUMN_COPIES; ++m) {
@@ -130,7 +134,7 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
             }
             int item = 0;
 #pragma unroll 1
-            for (int z_next = z_0 + 1; z_next <= z_end + SLOTS - 1; ++z_next) {     // after those in registers
+            for (int z_next = z_0 + 1; z_next <= z_end; ++z_next) {                 // after those in registers
 #pragma unroll
                 for (int row = 0; row < ROWS; ++row) {
 #pragma unroll
@@ -138,10 +142,10 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
 #pragma unroll
                         for (int i = 0; i < COLUMNS; ++i) gradient[slot - 1][row][i] = gradient[slot][row][i];
                     }
-                    gradient[SLOTS - 1][row][0] = coming[row].x;
-                    gradient[SLOTS - 1][row][1] = coming[row].y;
-                    gradient[SLOTS - 1][row][2] = coming[row].z;
-                    gradient[SLOTS - 1][row][3] = coming[row].w;
+                    gradient[0][row][0] = coming[row].x;
+                    gradient[0][row][1] = coming[row].y;
+                    gradient[0][row][2] = coming[row].z;
+                    gradient[0][row][3] = coming[row].w;
                 }
 #pragma unroll
                 for (int row = 0; row < ROWS; ++row) {
@@ -193,7 +197,7 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
                             for (int i = 2 * 4; i < PATCH; ++i) in[i] = from[i];
 #pragma unroll
                             for (int slot = 0; slot < SLOTS; ++slot) {
-                                const int reach = (SLOTS - 1 - slot) + u;                  // from the window's begin
+                                const int reach = (0 - slot) + u;                          // from the window's begin
                                 if (0 == 0 && reach < TAP_PLANES) {
 #pragma unroll
                                     for (int i = 0; i < COLUMNS; ++i) {
@@ -210,14 +214,14 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
             }
         }
 #pragma unroll
-        for (int tap = 0; tap < TAP_PLANES * TAP_ROWS * TAP_COLUMNS; ++tap) {
+        for (int tap = 0; tap < TAP_ROWS * TAP_COLUMNS; ++tap) {
             float total = sum[tap / (TAP_ROWS * TAP_COLUMNS)][tap / TAP_COLUMNS % TAP_ROWS][tap % TAP_COLUMNS];
 #pragma unroll
             for (int lanes = 16; lanes > 0; lanes /= 2) total += __shfl_xor_sync(0xffffffffu, total, lanes);
             if (lane == 0) sums[warp][tap] = total;
         }
         __syncthreads();
-        for (int tap = threadIdx.x; tap < TAP_PLANES * TAP_ROWS * TAP_COLUMNS; tap += WARPS * 32) {
+        for (int tap = threadIdx.x; tap < TAP_ROWS * TAP_COLUMNS; tap += WARPS * 32) {
             const int t = t_0 + tap / (TAP_ROWS * TAP_COLUMNS), r = tap / TAP_COLUMNS % TAP_ROWS, s = tap % TAP_COLUMNS;
             float total = 0.0f;
             for (int from = 0; from < WARPS; ++from) total += sums[from][tap];
