@@ -137,7 +137,7 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
         return kernel_of(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
 
     vectors = {} if kernel.plan is None else {
-        name: 1 for name in ("vector", "load_vector") if name in kernel.plan.settings()}
+        name: 1 for name in ("vector", "load_vector", "lane_vector") if name in kernel.plan.settings()}
     if vectors:
         try:
             found = other(kernel.spec.algorithm, **vectors)

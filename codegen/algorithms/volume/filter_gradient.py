@@ -21,8 +21,10 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
+from .filter_lanes import filter_lanes_numbers, filter_lanes_refusal, lanes_options
 from .filter_march import FilterMarchNumbers, march_refusal, march_numbers, march_options, registers_of
 from .filter_options import FilterGradientOptions
+from .lanes import HELD_REGISTERS, MANY_TAPS, LanesNumbers, lane_demands
 from .numbers import load_demands
 from .options import Form
 
@@ -48,7 +50,7 @@ def supports(spec: KernelSpec) -> str | None:
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientOptions:
     """As many taps as registers hold, so that each output's gradient is loaded for all of them."""
-    found = march_options(spec, shape) if spec.layout is Layout.NCHW else None
+    found = (march_options if spec.layout is Layout.NCHW else lanes_options)(spec, shape)
     return found or _loops_options(spec, shape)
 
 
@@ -81,7 +83,7 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return _plan_loops(spec, options) if options.form is Form.LOOPS else _plan_march(spec, options)
+    return {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
 
 
 def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
@@ -92,7 +94,7 @@ def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     registers = registers_of(spec, options, made)
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/filter_march.cu.jinja",),
-        program=_program(spec, options, _arguments(spec, options), made.tile.threads, made.tap_tiles,
+        program=_program(spec, options, _arguments(spec, options), (made.tile.threads, 1, 1), made.tap_tiles,
                          made.shared_bytes),
         phrase=f"blocks of {options.block_size_x} x {options.block_size_y} threads walk down the planes, each with "
                f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps of a filter's channel and "
@@ -102,24 +104,47 @@ def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                   direct_loads=2 * outputs * taps, registers=registers))
 
 
+def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
+    made, registers = filter_lanes_numbers(spec, options)
+    taps = options.tap_planes * options.tap_rows * options.tap_columns
+    outputs = options.rows * options.columns * options.lane_vector
+    demands = lane_demands(spec, options, "x", "dy")
+    arguments = tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+    return KernelPlan(
+        spec=spec, options=options, numbers=made, templates=("volume/filter_lanes.cu.jinja",),
+        program=_program(spec, options, arguments, (made.lanes, made.teams, 1), made.tap_tiles,
+                         beside=-(-spec.k // made.team_channels)),
+        phrase=f"teams of {made.lanes} lanes of {options.lane_vector} channels walk down the planes, each with "
+               f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps and {options.rows} x "
+               f"{options.columns} outputs of {made.slots} planes, in {options.chunks} chunks; then the chunks' sums "
+               "are added",
+        cost=Cost(unit=f"32 x {outputs} outputs of a plane", shuffles=0, fma=outputs * taps,
+                  warp_loads=made.rows_read * made.columns_read + options.rows * options.columns,
+                  direct_loads=2 * outputs * taps, registers=registers,
+                  no_spills=registers <= HELD_REGISTERS and max(spec.taps) < MANY_TAPS))
+
+
 def _plan_loops(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     made = _numbers(spec, options)
     sums = options.tap_planes * options.tap_rows * options.tap_columns
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/filter_loops.cu.jinja",),
-        program=_program(spec, options, gradient_arguments(spec), options.threads, made.tap_tiles),
+        program=_program(spec, options, gradient_arguments(spec), (options.threads, 1, 1), made.tap_tiles),
         phrase=f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps of a filter's channel in a "
                f"thread, the outputs in {options.chunks} chunks; then the chunks' sums are added",
         cost=Cost(unit="32 outputs", warp_loads=1 + sums, shuffles=0, fma=sums, direct_loads=2 * sums,
                   registers=_registers(options)))
 
 
-def _program(spec: KernelSpec, options: FilterGradientOptions, arguments: tuple[Argument, ...], threads: int,
-             tap_tiles: tuple[int, ...], shared_bytes: int = 0) -> Program:
-    """A block for each chunk, filter's channel and tile of taps; then the chunks' sums are added."""
+def _program(spec: KernelSpec, options: FilterGradientOptions, arguments: tuple[Argument, ...],
+             block: tuple[int, int, int], tap_tiles: tuple[int, ...], shared_bytes: int = 0,
+             beside: int = 0) -> Program:
+    """A block for each chunk, filter's channel (or so many blocks ``beside`` each other for all) and tile of taps; then
+    the chunks' sums are added."""
     elements = spec.k * spec.reduction
-    launch = Launch(entry=spec.name, block=(threads, 1, 1), shared_bytes=shared_bytes,
-                    grid=(Blocks(times=options.chunks), Blocks(times=spec.k * spec.channels, limit=GRID_LIMIT[1]),
+    filters = Blocks(times=beside or spec.k * spec.channels, limit=GRID_LIMIT[1])
+    launch = Launch(entry=spec.name, block=block, shared_bytes=shared_bytes,
+                    grid=(Blocks(times=options.chunks), filters,
                           Blocks(times=tap_tiles[0] * tap_tiles[1] * tap_tiles[2], limit=GRID_LIMIT[2])),
                     arguments=("x", "dy", partial_sums.PARTS, "N", "D", "H", "W", "Z", "P", "Q",
                                *(a.name for a in border_arguments(spec))))
@@ -140,8 +165,8 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
         refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
-    if refusal is not None or options.form is Form.MARCH:
-        return refusal or march_refusal(spec, options)
+    if refusal is not None or options.form is not Form.LOOPS:
+        return refusal or {Form.MARCH: march_refusal, Form.LANES: filter_lanes_refusal}[options.form](spec, options)
     sums = options.tap_planes * options.tap_rows * options.tap_columns
     if sums > MOST_SUMS:
         refusal = f"{sums} sums would not stay in registers (at most {MOST_SUMS})"
@@ -161,6 +186,10 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
                  for share in chunks for pieces in (1, 2, 4, 16) for rows, columns in ((2, 4), (1, 4), (2, 2), (1, 2))
                  for width in (8, 16, 32) for threads in (128, 256) for stages in (2, 3)
                  for vector in {1, columns} for load in {1, own.load_vector}]
+    elif own.form is Form.LANES:
+        found = [replace(own, chunks=share, pieces=pieces, rows=rows, columns=columns, lane_vector=vector)
+                 for share in chunks for pieces in (1, 2, 4, 16) for rows, columns in ((2, 4), (1, 4), (2, 2), (1, 2))
+                 for vector in {1, own.lane_vector}]
     else:
         found = [replace(own, chunks=share, threads=threads) for threads in (64, 128, 256) for share in chunks]
     return [options for options in found if _refusal(spec, options) is None]
@@ -173,6 +202,11 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options: FilterGradientOptions = plan.options
     if options.form is Form.LOOPS:
         return outputs / 32 * shape.reduction * 5
+    if options.form is Form.LANES:
+        lanes: LanesNumbers = plan.numbers
+        loads = 5 * (lanes.rows_read * lanes.columns_read / (options.rows * options.columns) + lanes.slots + 1)
+        tiles = lanes.tap_tiles[0] * lanes.tap_tiles[1]
+        return outputs / 32 * (shape.reduction + tiles * (20 + loads) / options.lane_vector)
     made: FilterMarchNumbers = plan.numbers
     each = options.rows * options.columns
     reads = options.tap_rows * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors)

@@ -101,7 +101,7 @@ def march_refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | Non
 
 def march_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions | None:
     """The largest tile of outputs whose sums stay in registers, or None where the layer has none."""
-    rows, planes = _shares(spec)
+    rows, planes = shares(spec)
     for tile_rows, columns in TILES:
         for threads in (128, 256):
             width, height = block_of(tile_rows, columns, threads, shape)
@@ -118,24 +118,29 @@ def march_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOp
     return None
 
 
-def _shares(spec: KernelSpec) -> tuple[int, int]:
-    """Rows and planes of taps that a thread sums: equal shares of the filter's."""
+def shares(spec: KernelSpec, vector: int = 1) -> tuple[int, int]:
+    """Rows and planes of taps that a thread sums, of so many channels: equal shares of the filter's."""
     def share(taps: int, most: int) -> int:
         return -(-taps // -(-taps // max(1, min(taps, most))))
 
-    rows = share(spec.r, MOST_SUMS // spec.s)
+    rows = share(spec.r, MOST_SUMS // (spec.s * vector))
     return rows, share(spec.t, SUMS_OF_PLANES // (spec.s * rows))
 
 
 def _shared_out(spec: KernelSpec, options: FilterGradientOptions, made: FilterMarchNumbers,
                 shape: ConvShape | None) -> FilterGradientOptions:
-    """With the outputs in as many chunks as the chip holds blocks for at a time, and the depth in pieces that one
-    volume needs to have as many."""
-    z, p, q = (UNKNOWN, UNKNOWN, UNKNOWN) if shape is None else (shape.depths[1], shape.p, shape.q)
+    tile = options.block_size_y * options.rows, options.block_size_x * options.columns
     beside = spec.k * spec.channels * made.tap_tiles[0] * made.tap_tiles[1]
-    tiles = -(-q // (options.block_size_x * options.columns)) * -(-p // (options.block_size_y * options.rows))
-    most = max(1, z // (PLANES_EACH * max(1, made.slots - 1)))
-    chunks = max(1, min(made.min_blocks * spec.hardware.multiprocessors // beside, MOST_BATCH * tiles * most,
-                        partial_sums.MOST_CHUNKS))
-    pieces = min(-(-chunks // tiles), most)
+    return shared_out(options, shape, tile, made.slots, made.min_blocks * spec.hardware.multiprocessors // beside)
+
+
+def shared_out(options: FilterGradientOptions, shape: ConvShape | None, tile: tuple[int, int], slots: int, wanted: int,
+               teams: int = 1) -> FilterGradientOptions:
+    """With the outputs in as many chunks as are ``wanted``, each of so many ``teams`` with a ``tile`` of a plane, and
+    the depth in pieces that one volume needs to have as many."""
+    z, p, q = (UNKNOWN, UNKNOWN, UNKNOWN) if shape is None else (shape.depths[1], shape.p, shape.q)
+    tiles = -(-p // tile[0]) * -(-q // tile[1])
+    most = max(1, z // (PLANES_EACH * max(1, slots - 1)))
+    chunks = max(1, min(wanted, MOST_BATCH * tiles * most // teams, partial_sums.MOST_CHUNKS))
+    pieces = min(-(-chunks * teams // tiles), most)
     return replace(options, chunks=chunks, pieces=1 << (pieces - 1).bit_length())    # near depths share a kernel

@@ -62,6 +62,10 @@ class MarchNumbers:
     shared_bytes: int
     min_blocks: int
 
+    def filled(self, spec: KernelSpec) -> int:
+        """Blocks that the chip holds at a time."""
+        return self.min_blocks * spec.hardware.multiprocessors
+
 
 @dataclass(frozen=True)
 class LoopsNumbers:

@@ -13,12 +13,14 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks
+from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
+from .lanes import (HELD_REGISTERS, MANY_TAPS, LanesNumbers, as_held, lane_demands, lane_registers, lanes_numbers,
+                    lanes_refusal, team_of)
 from .numbers import (LoopsNumbers, MarchNumbers, load_demands, load_vectors, march_numbers, past_registers,
                       registers_of, slots_of, vectors_refusal)
 from .options import Form, VolumeOptions
@@ -30,9 +32,11 @@ MOST_PRODUCTS = 4096        # in the text, for one plane
 MOST_COPIES = 32            # of a thread, that go through registers
 MOST_WEIGHTS = 4096         # of a block, in shared memory
 MOST_REGISTERS = 200
+LANE_REGISTERS = 150
 BLOCKS_EACH = 8             # that a multiprocessor shall have, one after the other
 PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
-TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first
+TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
+LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -46,7 +50,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
     a large GPU had too little to do."""
     loops = VolumeOptions(form=Form.LOOPS, block_size_x=THREADS, block_size_y=1)
     if spec.layout is Layout.NHWC:
-        return loops
+        return _lanes(spec, shape) or loops
     stages = 3 if past_registers(spec) else 2
     k_tile = largest_divisor(spec.filters, max(1, min(4, MOST_SUMS // (8 * slots_of(spec)))))
     for rows, columns in TILES:
@@ -57,6 +61,27 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
             if _refusal(spec, found) is None and (threads < THREADS or _blocks(spec, found) > 1):
                 return replace(found, chunks=_chunks(spec, found, shape), vector=_vector(spec, found, shape))
     return loops
+
+
+def _lanes(spec: KernelSpec, shape: ConvShape | None) -> VolumeOptions | None:
+    lanes, teams, vector = team_of(spec)
+    for rows, columns in LANE_TILES[vector - 1:]:
+        found = VolumeOptions(form=Form.LANES, block_size_x=lanes, block_size_y=teams, rows=rows, columns=columns,
+                              lane_vector=vector)
+        if _refusal(spec, found) is None:
+            return replace(found, chunks=_chunks_of_lanes(spec, found, shape))
+    return None
+
+
+def _chunks_of_lanes(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
+    """A power of two, of which a call takes as few as leave no team idle."""
+    if shape is None:
+        return 1
+    made = lanes_numbers(spec, options, spec.taps)
+    tiles = -(-shape.q // options.columns) * -(-shape.p // options.rows) * -(-spec.k // made.team_channels)
+    wanted = BLOCKS_EACH * spec.hardware.multiprocessors * made.teams // tiles
+    most = shape.depths[1] // max(PLANES_EACH, PLANES_EACH * (made.slots - 1))
+    return 1 << max(1, min(wanted, most)).bit_length() - 1
 
 
 def block_of(rows: int, columns: int, threads: int, shape: ConvShape | None) -> tuple[int, int]:
@@ -98,7 +123,7 @@ def plan(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return _plan_loops(spec, options) if options.form is Form.LOOPS else _plan_march(spec, options)
+    return {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
 
 
 def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
@@ -135,6 +160,31 @@ def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]
     return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
 
 
+def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
+    made = lanes_numbers(spec, options, spec.taps)
+    registers = lane_registers(options, made, 2) + step_registers(spec, options.rows * options.columns)
+    shared = 4 * spec.reduction * made.team_channels
+    made = as_held(spec, made, registers, shared)
+    demands = lane_demands(spec, options, "x", "y", "residual")
+    arguments = tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
+    down, across = options.rows, options.columns
+    launch = Launch(
+        entry=spec.name, block=(made.lanes, made.teams, 1), shared_bytes=shared,
+        arguments=tuple(a.name for a in arguments),
+        grid=(Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=options.chunks,
+                     add=down * across * made.teams - 1, per=down * across * made.teams, limit=GRID_LIMIT[0]),
+              Blocks(times=-(-spec.k // made.team_channels), limit=GRID_LIMIT[1]), Blocks()))
+    outputs = down * across * options.lane_vector
+    return KernelPlan(
+        spec=spec, options=options, numbers=made, templates=("volume/lanes.cu.jinja",),
+        program=Program(arguments=arguments, steps=(launch,)),
+        phrase=f"teams of {made.lanes} lanes of {options.lane_vector} channels walk down the planes, each with {down} "
+               f"x {across} outputs in {made.slots} output planes, {made.teams} teams a block",
+        cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=made.rows_read * made.columns_read, shuffles=0,
+                  fma=outputs * spec.reduction, registers=registers, direct_loads=outputs * spec.reduction,
+                  no_spills=registers <= HELD_REGISTERS and max(spec.taps) < MANY_TAPS))
+
+
 def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     threads = options.block_size_x * options.block_size_y
     arguments = layer_arguments(spec)
@@ -151,6 +201,8 @@ def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
 
 def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     refusal = supports(spec)
+    if refusal is not None or options.form is Form.LANES:
+        return refusal or _lanes_refusal(spec, options)
     threads = options.block_size_x * options.block_size_y
     if refusal is None and (not LANES <= threads <= BLOCK_THREADS or threads % LANES):
         refusal = f"a block of {threads} threads (whole warps, {LANES} to {BLOCK_THREADS} are possible)"
@@ -186,10 +238,32 @@ def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     return None
 
 
+def _lanes_refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
+    refusal = lanes_refusal(spec, options)
+    if refusal is not None:
+        return refusal
+    made = lanes_numbers(spec, options, spec.taps)
+    registers = lane_registers(options, made, 2)
+    products = options.rows * options.columns * options.lane_vector * spec.reduction
+    shared, most = 4 * spec.reduction * made.team_channels, min(PORTABLE_SHARED, spec.hardware.shared_block)
+    if registers > LANE_REGISTERS:
+        return f"{registers} registers of a thread (at most {LANE_REGISTERS})"
+    if products > MOST_PRODUCTS:
+        return f"{products} products in the text (at most {MOST_PRODUCTS})"
+    if shared > most:
+        return f"{shared} bytes of shared memory (at most {most})"
+    return None
+
+
 def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
     own = defaults(spec)
     if own.form is Form.LOOPS:
         return [replace(own, block_size_x=threads) for threads in (64, 128, 256, 512)]
+    if own.form is Form.LANES:
+        return [options for rows, columns in LANE_TILES for teams in {own.block_size_y, 2 * own.block_size_y}
+                for chunks in (1, 2, 4, 8) for vector in {1, own.lane_vector}
+                if _refusal(spec, options := replace(own, rows=rows, columns=columns, block_size_y=teams, chunks=chunks,
+                                                     lane_vector=vector)) is None]
     found = [replace(own, rows=rows, columns=columns, block_size_x=width, block_size_y=threads // width, chunks=chunks,
                      k_tile=k_tile, vector=vector, load_vector=load, stages=stages)
              for rows, columns in TILES[:3] for width in (8, 16, 32) for threads in (128, 256)
@@ -206,6 +280,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     if plan.options.form is Form.LOOPS:
         return outputs / 32 * (40 + 8 * shape.reduction)
     options: VolumeOptions = plan.options
+    if options.form is Form.LANES:
+        lanes: LanesNumbers = plan.numbers
+        loads = 5 * lanes.rows_read * lanes.columns_read / (options.rows * options.columns)
+        return outputs / 32 * (shape.reduction * 1.25 + (20 + loads) / options.lane_vector)
     made: MarchNumbers = plan.numbers
     each = options.rows * options.columns * options.k_tile
     reads = plan.spec.r * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors) * shape.channels

@@ -29,6 +29,9 @@ def plans() -> dict[str, KernelPlan]:
             padding_mode="constant", padding_value=7),
         "volume_17x17x17_replicate": _volume(17, 100, padding_mode="replicate"),
         "volume_3x3x3_ndhwc_bfloat16": _volume(3, 32, RELU, dtype="bfloat16", layout="NHWC", **depthwise),
+        "volume_5x3x3_ndhwc_reflect_stride_2": _volume(3, 32, RELU, layout="NHWC", t=5, stride=2, padding=(2, 1, 1),
+                                                       padding_mode="reflect", **depthwise),
+        "volume_17x17x17_ndhwc": _volume(17, 100, dtype="float16", layout="NHWC", **depthwise),
         "volume_3x3x3_data_gradient": _volume(3, 64, operation="data_gradient", **depthwise),
         "volume_3x3x3_data_gradient_stride_2_reflect": _volume(3, 64, operation="data_gradient", stride=2,
                                                                padding_mode="reflect", **depthwise),
@@ -38,4 +41,6 @@ def plans() -> dict[str, KernelPlan]:
                                                         **depthwise),
         "volume_3x3x3_filter_gradient_ndhwc_bfloat16": _volume(3, 32, operation="filter_gradient", dtype="bfloat16",
                                                                layout="NHWC", **depthwise),
+        "volume_3x3x3_filter_gradient_ndhwc_dense": _volume(3, 32, operation="filter_gradient", layout="NHWC",
+                                                            c=3, k=8),
     }

@@ -28,7 +28,8 @@ def test_blocks_follow_the_layer():
 
 @pytest.mark.parametrize("layer, form", [
     (dict(size=9), "march"), (dict(size=15), "march"), (dict(size=3, dilation=4), "march"),
-    (dict(size=3, stride=4), "march"), (dict(size=3, layout="NHWC"), "loops"), (dict(size=17), "loops"),
+    (dict(size=3, stride=4), "march"), (dict(size=3, c=4, k=8, groups=1, layout="NHWC"), "loops"),
+    (dict(size=17, layout="NHWC"), "loops"), (dict(size=3, layout="NHWC"), "lanes"), (dict(size=17), "loops"),
     (dict(size=3, c=512, k=512, groups=1), "loops"), (dict(size=3, d=900, dilation=(60, 1, 1)), "loops")])
 def test_what_does_not_fit_is_done_by_loops(layer, form):
     assert plan_layer(shape(**layer)).options.form.value == form
@@ -61,7 +62,8 @@ def test_images_and_volumes_are_told_apart():
 @pytest.mark.nvcc
 @pytest.mark.parametrize("layer", [
     dict(size=3), dict(size=5), dict(size=3, dtype="float16"), dict(size=5, dtype="bfloat16"),
-    dict(size=3, dtype="uint8"), dict(size=3, c=3, k=16, groups=1, stride=2),
+    dict(size=3, dtype="uint8"), dict(size=3, dtype="float16", layout="NHWC"), dict(size=3, layout="NHWC", stride=2),
+    dict(size=3, c=3, k=16, groups=1, stride=2),
     dict(size=3, c=1, k=1, groups=1, w=512, padding_mode="symmetric")])
 @pytest.mark.parametrize("operation", ["forward", "filter_gradient"])
 def test_nothing_spills(layer, operation):

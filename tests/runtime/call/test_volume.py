@@ -42,6 +42,36 @@ def test_every_border_and_type_of_the_form_that_marches(border, dtype):
     layer.check_forward(conv3d(layer.x, layer.w, layer.b, **layer.options, padding_value=layer.shape.padding_value))
 
 
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+def test_arrays_at_any_address(layout):
+    """Vectors of columns, and words of two channels, ask for aligned arrays; others have another kernel."""
+    rng = np.random.default_rng(4)
+
+    def placed(sizes, odd):
+        room = np.zeros(np.prod(sizes) + 64, np.float16)
+        start = (-room.ctypes.data // 2) % 32 + odd
+        room[start:start + np.prod(sizes)] = rng.standard_normal(np.prod(sizes))
+        return room[start:start + np.prod(sizes)].reshape(sizes)
+
+    sizes = (1, 2, 3, 5, 8) if layout == "NCDHW" else (1, 3, 5, 8, 2)
+    w, geometry = placed((2, 1, 3, 3, 3), 0), {"padding": 1, "groups": 2, "layout": layout}
+    for odd in (1, 3):
+        x, dy = placed(sizes, odd), placed(sizes, odd)
+        assert conv3d(x, w, **geometry).tobytes() == conv3d(placed_like(x), w, **geometry).tobytes()
+        made = [warpconv.conv3d_weight(*arrays, device="cpu", **geometry).astype(np.float64)
+                for arrays in ((x, w.shape, dy), (placed_like(x), w.shape, placed_like(dy)))]
+        np.testing.assert_allclose(*made, atol=2e-2)
+
+
+def placed_like(array):
+    """A copy that begins at a multiple of 64 bytes."""
+    room = np.zeros(array.nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    copy = room[start:start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 @pytest.mark.parametrize("dtype, weights", [("uint8", "int8"), ("int16", "int16"), ("uint8", "float32")])
 def test_integers(dtype, weights):
     rng = np.random.default_rng(3)

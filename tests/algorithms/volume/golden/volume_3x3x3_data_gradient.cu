@@ -33,7 +33,8 @@ constexpr int ROWS = 4;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 1;                       // filters that a thread works on
 constexpr int K_TILES = 32;                     // tiles of filters, in all groups
-constexpr int CHUNKS = 4;                       // of the depth
+constexpr int CHUNKS = 4;                       // of the depth at most
+constexpr int FILLED = 264;                     // blocks that the chip holds: the depth is cut for want of these
 constexpr int SLOTS = 3;                        // output planes under way
 constexpr int TILE_ROWS = 66;                   // rows of a plane that a block's outputs meet
 constexpr int PITCH = 72;                       // elements from one row of the tile to the next
@@ -59,14 +60,16 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
-    const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
+    const index_t whole = (index_t)N * K_TILES * gridDim.x * gridDim.y;     // walks, if no depth is cut
+    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole);
+    const int depth = (Z + chunks - 1) / chunks;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
 
     // jobs count images, tiles of filters and chunks of the depth together
-    for (index_t job = blockIdx.z; job < (index_t)N * (K_TILES * CHUNKS); job += gridDim.z) {
-        const int z_0 = (int)(job % CHUNKS) * depth, z_end = min(Z, z_0 + depth);
-        const index_t n = job / (K_TILES * CHUNKS);
-        const int k_0 = (int)(job / CHUNKS % K_TILES);             // first filter of this tile, among all
+    for (index_t job = blockIdx.z; job < (index_t)N * (K_TILES * chunks); job += gridDim.z) {
+        const int z_0 = (int)(job % chunks) * depth, z_end = min(Z, z_0 + depth);
+        const index_t n = job / (K_TILES * chunks);
+        const int k_0 = (int)(job / chunks % K_TILES);             // first filter of this tile, among all
         if (z_0 >= z_end) continue;
         const float* x_group = x + (n * C_ALL + k_0) * D * plane_x;
         const int plane_0 = z_0 - PAD_FRONT;                       // first plane that the chunk meets

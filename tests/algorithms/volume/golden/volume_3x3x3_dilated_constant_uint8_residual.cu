@@ -32,7 +32,8 @@ constexpr int WARPS = THREADS / 32;             // and their warps
 constexpr int ROWS = 4;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 1;                       // filters that a thread works on
-constexpr int CHUNKS = 4;                       // of the depth
+constexpr int CHUNKS = 4;                       // of the depth at most
+constexpr int FILLED = 396;                     // blocks that the chip holds: the depth is cut for want of these
 constexpr int SLOTS = 3;                        // output planes under way
 constexpr int TILE_ROWS = 20;                   // rows of a plane that a block's outputs meet
 constexpr int TILE_COLUMNS = 132;               // columns of it
@@ -66,14 +67,16 @@ volume_3x3x3(const unsigned char* __restrict__ x, const signed char* __restrict_
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
-    const int depth = (Z + CHUNKS - 1) / CHUNKS;                   // output planes of a chunk
+    const index_t whole = (index_t)N * gridDim.x * gridDim.y;               // walks, if no depth is cut
+    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole);
+    const int depth = (Z + chunks - 1) / chunks;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
     unsigned char ahead[ROW_COPIES][COLUMN_COPIES];
 
     // jobs count images, tiles of filters and chunks of the depth together
-    for (index_t job = blockIdx.z; job < (index_t)N * CHUNKS; job += gridDim.z) {
-        const int z_0 = (int)(job % CHUNKS) * depth, z_end = min(Z, z_0 + depth);
-        const index_t n = job / CHUNKS;
+    for (index_t job = blockIdx.z; job < (index_t)N * chunks; job += gridDim.z) {
+        const int z_0 = (int)(job % chunks) * depth, z_end = min(Z, z_0 + depth);
+        const index_t n = job / chunks;
         if (z_0 >= z_end) continue;
         const unsigned char* x_group = x + n * D * plane_x;
         const int plane_0 = z_0 - PAD_FRONT;                       // first plane that the chunk meets

@@ -1,86 +1,154 @@
-// warpconv 0.1.0: volume_filter, bfloat16. Generated from templates/volume/filter_loops.cu.jinja; do not edit.
+// warpconv 0.1.0: volume_filter, bfloat16. Generated from templates/volume/filter_lanes.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,D,H,W,32 --filter 32,3,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
-//     --set form=loops --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=33 --set threads=128
+//     --set form=lanes --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=396 \
+//     --set block_size_x=16 --set block_size_y=8 --set rows=1 --set columns=8 --set pieces=2 --set lane_vector=2
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC; its
 //        filter gradient
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   3 x 3 x 3 taps of a filter's channel in a thread, the outputs in 33 chunks; then the chunks' sums are added
-// cost   32 outputs: 28 warp loads, 0 shuffles, 27 FMA a lane, about 102 registers (direct: 54 loads)
+// plan   teams of 16 lanes of 2 channels walk down the planes, each with 3 x 3 x 3 taps and 1 x 8 outputs of 3 planes,
+//        in 396 chunks; then the chunks' sums are added
+// cost   32 x 16 outputs of a plane: 38 warp loads, 0 shuffles, 432 FMA a lane, about 166 registers (direct: 864 loads)
 //
-// A block sums the products of a chunk's output rows for a tile of the taps of one filter and channel into its row of
-// parts; sum_parts() adds these rows.
+// A team of lanes walks down planes of the input. The output planes whose windows have a row are in registers, SLOTS of
+// them; their products with it are added to the sums of the taps. At the end the teams of a block add up theirs into
+// its row of parts; sum_parts() adds these rows.
 constexpr int C_ALL = 32;                       // input channels
 constexpr int K_ALL = 32;                       // filters
 constexpr int T = 3;                            // filter planes
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_D = 1;                     // input planes from one output to the next
 constexpr int PAD_FRONT = 1;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
-constexpr int TAP_PLANES = 3;                   // taps of a thread
+constexpr int TAP_PLANES = 3;                   // taps of a lane's channel
 constexpr int TAP_ROWS = 3;                     // in filter rows
 constexpr int TAP_COLUMNS = 3;                  // and columns
-constexpr int CHUNKS = 33;                      // shares of the outputs, each summed by itself
-constexpr int WARPS = 4;                        // warps of a block
+constexpr int CHUNKS = 396;                     // shares of the outputs, each summed by itself
+constexpr int PIECES = 2;                       // of the depth at most, each walked by itself
+constexpr int VECTOR = 2;                       // channels of a lane
+constexpr int LANES = 16;                       // lanes of a team
+constexpr int TEAM_CHANNELS = 32;               // channels of a team
+constexpr int TEAMS = 8;                        // teams of a block, each with outputs of its own
+constexpr int ROWS = 1;                         // output rows of a team
+constexpr int COLUMNS = 8;                      // output columns of a team
+constexpr int SLOTS = 3;                        // output planes in registers
+constexpr int ROWS_READ = 3;                    // input rows that they meet
+constexpr int COLUMNS_READ = 10;                // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(128, 3)
 volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ dy,
         float* __restrict__ parts, int N, int D, int H, int W, int Z, int P, int Q) {
-    __shared__ float sums[WARPS][TAP_PLANES * TAP_ROWS * TAP_COLUMNS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    __shared__ float sums[TAP_PLANES * TAP_ROWS * TAP_COLUMNS * VECTOR][LANES];
+    // first tap of this tile
     const int t_0 = blockIdx.z * TAP_PLANES;
-    for (int pair = blockIdx.y; pair < K_ALL; pair += gridDim.y) {
-        const int k = pair, c = k;
-        float sum[TAP_PLANES][TAP_ROWS][TAP_COLUMNS] = {};
-        for (index_t row = blockIdx.x * WARPS + warp; row < (index_t)N * Z * P; row += CHUNKS * WARPS) {
-            const int p = (int)(row % P), z = (int)(row / P % Z);
-            const index_t n = row / P / Z;
-            for (int q = lane; q < Q; q += 32) {
-                const float gradient = wc_bfloat16_to_float(__ldg(dy + ((((n * Z + z) * P + p) * Q + q) * K_ALL + k)));
+    const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
+    // walks, if no depth is cut: pieces only for teams without one
+    const index_t whole = (index_t)N * tiles_p * tiles_q;
+    const int pieces = whole >= CHUNKS * TEAMS ? 1 : min(PIECES, (CHUNKS * TEAMS + (int)whole - 1) / (int)whole);
+    const int depth = (Z + pieces - 1) / pieces;
+    for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
+        const int k = first + threadIdx.x * VECTOR;
+        float sum[TAP_PLANES * TAP_ROWS * TAP_COLUMNS * VECTOR] = {};
+        // jobs count images, pieces of the depth, and tiles of a plane together
+        for (index_t job = k < K_ALL ? (index_t)blockIdx.x * TEAMS + threadIdx.y : whole * pieces; job < whole * pieces;
+                job += CHUNKS * TEAMS) {
+            const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p);
+            const index_t walk = job / tiles_q / tiles_p, n = walk / pieces;
+            const int z_0 = (int)(walk % pieces) * depth, z_end = min(Z, z_0 + depth);
+            const unsigned short* x_channel = x + n * D * H * W * C_ALL + k;
+            const unsigned short* dy_tile = dy + ((n * Z * P + p) * Q + q) * K_ALL + k;
+            const int rows_left = P - p, columns_left = Q - q;     // of the team's outputs, those in a plane
+            // the patch's first row and column
+            const int h_0 = p - PAD_TOP, v_0 = q - PAD_LEFT;
+            float gradient[SLOTS][ROWS][COLUMNS][VECTOR] = {};
+#pragma unroll 1
+            for (int z = z_0; z < z_end + SLOTS - 1; ++z) {        // the last output plane in registers
 #pragma unroll
-                for (int t = 0; t < TAP_PLANES; ++t) {
-                    const int d = z - PAD_FRONT + (t_0 + t);
+                for (int row = 0; row < ROWS; ++row) {
 #pragma unroll
-                    for (int r = 0; r < TAP_ROWS; ++r) {
-                        const int h = p - PAD_TOP + r;
+                    for (int j = 0; j < COLUMNS; ++j) {
 #pragma unroll
-                        for (int s = 0; s < TAP_COLUMNS; ++s) {
-                            const int column = q - PAD_LEFT + s;
-                            const bool inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H
-                                && (unsigned)column < (unsigned)W;
-                            const float in = inside
-                                ? wc_bfloat16_to_float(__ldg(x + ((((n * D + d) * H + h) * W + column) * C_ALL + c)))
-                                : 0.0f;
-                            sum[t][r][s] = fmaf(gradient, in, sum[t][r][s]);
+                        for (int e = 0; e < VECTOR; ++e) {
+#pragma unroll
+                            for (int slot = 1; slot < SLOTS; ++slot) gradient[slot - 1][row][j][e] =
+                                gradient[slot][row][j][e];
+                        }
+                        const bool made = z < z_end && row < rows_left && j < columns_left;
+                        const unsigned short* from = dy_tile + ((index_t)z * P * Q + row * Q + j) * K_ALL;
+                        const unsigned word = made ? __ldg((const unsigned*)from) : 0u;
+                        gradient[SLOTS - 1][row][j][0] = __uint_as_float(word << 16);
+                        gradient[SLOTS - 1][row][j][1] = __uint_as_float(word & 0xffff0000u);
+                    }
+                }
+#pragma unroll
+                for (int u = 0; u < STRIDE_D; ++u) {
+                    const int d = z - PAD_FRONT + t_0 + u;
+#pragma unroll
+                    for (int i = 0; i < ROWS_READ; ++i) {
+                        const int h = h_0 + i;
+                        const bool row_inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H;
+                        const unsigned short* x_row = x_channel + ((index_t)d * H + h) * W * C_ALL;
+                        float in[COLUMNS_READ][VECTOR];
+#pragma unroll
+                        for (int j = 0; j < COLUMNS_READ; ++j) {
+                            const int column = v_0 + j;
+                            const unsigned short* pixel = x_row + (index_t)column * C_ALL;
+                            const bool inside = row_inside && (unsigned)column < (unsigned)W;
+                            const unsigned word = inside ? __ldg((const unsigned*)pixel) : 0u;
+                            in[j][0] = __uint_as_float(word << 16);
+                            in[j][1] = __uint_as_float(word & 0xffff0000u);
+                        }
+#pragma unroll
+                        for (int r = 0; r < TAP_ROWS; ++r) {
+                            // rows from the patch's first to the output's
+                            const int above = i - r;
+                            if (above < 0 || 0 != 0 || above >= ROWS) continue;
+                            const int row = above;
+#pragma unroll
+                            for (int slot = 0; slot < SLOTS; ++slot) {
+                                const int reach = (SLOTS - 1 - slot) + u;                  // from the window's begin
+                                if (0 != 0 || reach >= TAP_PLANES) continue;
+#pragma unroll
+                                for (int s = 0; s < TAP_COLUMNS; ++s) {
+#pragma unroll
+                                    for (int j = 0; j < COLUMNS; ++j) {
+#pragma unroll
+                                        for (int e = 0; e < VECTOR; ++e) {
+                                            const int tap = ((reach * TAP_ROWS + r) * TAP_COLUMNS + s) * VECTOR + e;
+                                            sum[tap] = fmaf(in[j + s][e], gradient[slot][row][j][e], sum[tap]);
+                                        }
+                                    }
+                                }
+                            }
                         }
                     }
                 }
             }
         }
+        // the teams' sums, one after the other
+        for (int team = TEAMS - 1; team >= 0; --team) {
+            if (threadIdx.y == team) {
 #pragma unroll
-        for (int tap = 0; tap < TAP_PLANES * TAP_ROWS * TAP_COLUMNS; ++tap) {
-            float total = sum[tap / (TAP_ROWS * TAP_COLUMNS)][tap / TAP_COLUMNS % TAP_ROWS][tap % TAP_COLUMNS];
-#pragma unroll
-            for (int lanes = 16; lanes > 0; lanes /= 2) total += __shfl_xor_sync(0xffffffffu, total, lanes);
-            if (lane == 0) sums[warp][tap] = total;
+                for (int i = 0; i < TAP_PLANES * TAP_ROWS * TAP_COLUMNS * VECTOR; ++i) {
+                    const int tap = i / VECTOR, s = tap % TAP_COLUMNS;
+                    const int t = t_0 + tap / (TAP_ROWS * TAP_COLUMNS), r = tap / TAP_COLUMNS % TAP_ROWS;
+                    const float total = team == TEAMS - 1 ? sum[i] : sums[i][threadIdx.x] + sum[i];
+                    if (team > 0) sums[i][threadIdx.x] = total;
+                    else if (k + i % VECTOR < K_ALL && t < T && r < R) {
+                        parts[((((long long)blockIdx.x * T + t) * R + r) * S + s) * K_ALL + k + i % VECTOR] = total;
+                    }
+                }
+            }
+            __syncthreads();
         }
-        __syncthreads();
-        for (int tap = threadIdx.x; tap < TAP_PLANES * TAP_ROWS * TAP_COLUMNS; tap += WARPS * 32) {
-            const int t = t_0 + tap / (TAP_ROWS * TAP_COLUMNS), r = tap / TAP_COLUMNS % TAP_ROWS, s = tap % TAP_COLUMNS;
-            float total = 0.0f;
-            for (int from = 0; from < WARPS; ++from) total += sums[from][tap];
-            if (t < T && r < R
-                && s < S) parts[(index_t)blockIdx.x * (K_ALL * T * R * S) + ((pair * T + t) * R + r) * S + s] = total;
-        }
-        __syncthreads();
     }
 }
 
@@ -100,6 +168,6 @@ sum_parts(const float* __restrict__ parts, unsigned short* __restrict__ dw) {
     if (threadIdx.y == 0 && i < ELEMENTS) {
 #pragma unroll
         for (int y = 1; y < 16; ++y) sum += sums[y][threadIdx.x];
-        dw[i] = wc_float_to_bfloat16(sum);
+        dw[i % K_ALL * (T * R * S) + i / K_ALL] = wc_float_to_bfloat16(sum);
     }
 }

@@ -65,7 +65,7 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
-    const int depth = Z;                                           // output planes of a chunk
+    const int depth = Z;
     const index_t plane_x = (index_t)H * W;
     uint2 ahead[VECTOR_COPIES];
 
