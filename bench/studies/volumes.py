@@ -35,8 +35,9 @@ TRIAL = {"c": 4, "d": 6, "h": 10, "w": 20}
 
 ABOUT = f"""
 Layers: depthwise `conv3d` of 8 x 32 channels x 64^3 and 1 x 1 x {SIDE}^3, stride 1, padding to the same size, and
-`conv3d_input`, `conv3d_weight` of them. Filters: SciPy's calls on one float32 volume of {SIDE}^3, mode 'reflect', all
-three axes. Planned as calls are. Beside them, samples taken in turn, in CUDA graphs where they can be captured:
+`conv3d_input`, `conv3d_weight` of them; NDHWC is PyTorch's channels_last_3d. Filters: SciPy's calls on one float32
+volume of {SIDE}^3, mode 'reflect', all three axes. Planned as calls are. Beside them,
+samples taken in turn, in CUDA graphs where they can be captured:
 
 - a device copy that moves the least bytes, input and output once;
 - PyTorch: `conv3d` and `torch.ops.aten.convolution_backward`, cuDNN in benchmark mode, TF32 off;
@@ -61,15 +62,21 @@ class VolumeLayer:
     d: int = 64
     h: int = 64
     w: int = 64
+    layout: str = "NCHW"
 
     @property
     def key(self) -> str:
-        return f"{self.operation}/{self.taps}/{self.dtype}/{self.c}x{self.d}"
+        return f"{self.operation}/{self.taps}/{self.dtype}/{self.c}x{self.d}" + "/NDHWC" * (self.layout == "NHWC")
+
+    @property
+    def format(self) -> str:
+        """Element type, and the order in memory where the channels are last."""
+        return self.dtype + " NDHWC" * (self.layout == "NHWC")
 
     @property
     def shape(self) -> ConvShape:
         return ConvShape(n=self.n, c=self.c, k=self.c, groups=self.c, d=self.d, h=self.h, w=self.w, t=self.taps,
-                         r=self.taps, s=self.taps, padding=self.taps // 2, dtype=self.dtype)
+                         r=self.taps, s=self.taps, padding=self.taps // 2, dtype=self.dtype, layout=self.layout)
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ def layers() -> Iterator[VolumeLayer]:
         for operation in PASSES:
             for dtype in DTYPES:
                 yield VolumeLayer(operation, taps, dtype)
+                yield VolumeLayer(operation, taps, dtype, layout="NHWC")
         yield VolumeLayer("forward", taps, "float32", n=1, c=1, d=SIDE, h=SIDE, w=SIDE)
 
 
@@ -138,7 +146,7 @@ def run(context: Context) -> None:
     for row in chosen:
         context.device.free()
         context.row(row.key, functools.partial(measure_layer, context, row, tuning, gemm or math.inf), kind="layer",
-                    operation=row.operation, taps=row.taps, dtype=row.dtype, sizes=f"{row.n} x {row.c} x {row.d}")
+                    operation=row.operation, taps=row.taps, dtype=row.format, sizes=f"{row.n} x {row.c} x {row.d}")
 
 
 # ---- layers
@@ -149,11 +157,16 @@ class Operands:
     def __init__(self, device: Any, row: VolumeLayer):
         self.device, self.row, shape = device, row, row.shape
         self.sets = 1 if device.trial else rotation(2 * shape.dtype.itemsize * math.prod(shape.input_shape))
-        self.x = [device.random(shape.input_shape, 1 + i, shape.dtype) for i in range(self.sets)]
-        self.dy = [device.random(shape.output_shape, 500 + i, shape.dtype) for i in range(self.sets)]
+        stored = shape.layout.stored
+        self.x = [_logical(row, device.random(stored(shape.input_shape), 1 + i, shape.dtype)) for i in range(self.sets)]
+        self.dy = [_logical(row, device.random(stored(shape.output_shape), 500 + i, shape.dtype))
+                   for i in range(self.sets)]
         self.w = device.random(shape.weight_shape, 1000, shape.dtype)
-        made = shape.weight_shape if row.operation == "filter_gradient" else shape.output_shape
-        self.made = [device.poisoned(made, shape.dtype) for _ in range(self.sets)]
+        if row.operation == "filter_gradient":
+            self.made = [device.poisoned(shape.weight_shape, shape.dtype) for _ in range(self.sets)]
+        else:
+            self.made = [_logical(row, device.poisoned(stored(shape.output_shape), shape.dtype))
+                         for _ in range(self.sets)]
 
     def ours(self, i: int) -> Any:
         row = self.row
@@ -191,6 +204,13 @@ class Operands:
             at = tap if forward else tuple(taps - 1 - i for i in tap)
             device.add_product(found, part, w[(slice(None), *at)][None, :, None, None, None])
         return found
+
+
+def _logical(row: VolumeLayer, array: Any) -> Any:
+    """An array in memory order with its axes as (N, C, D, H, W)."""
+    if row.layout != "NHWC":
+        return array
+    return array.permute(0, 4, 1, 2, 3) if hasattr(array, "permute") else array.transpose(0, 4, 1, 2, 3)
 
 
 def _padded(device: Any, array: Any, taps: int) -> Any:

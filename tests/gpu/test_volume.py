@@ -30,11 +30,17 @@ def test_drawn_layers_and_gradients(number):
 @pytest.mark.parametrize("border", Border)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("taps, width", [(3, 132), (5, 131)])
-def test_layers_that_march(taps, width, dtype, border):
-    layer = drawn(taps, n=2, c=3, k=3, groups=3, d=35, h=40, w=width, t=taps, r=taps, s=taps, stride=(1, 1, 1),
-                  dilation=(1, 1, 1), padding=((taps // 2,) * 2,) * 3, dtype=dtype, layout="NCHW", padding_mode=border)
-    layer.check_forward(warpconv.conv3d(layer.x, layer.w, layer.b, **layer.options, device="cuda",
-                                        padding_value=layer.shape.padding_value))
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_layers_that_march(layout, taps, width, dtype, border):
+    layer = drawn(taps, n=2, c=6, k=6, groups=6, d=35, h=40, w=width, t=taps, r=taps, s=taps, stride=(1, 1, 1),
+                  dilation=(1, 1, 1), padding=((taps // 2,) * 2,) * 3, dtype=dtype, layout=layout, padding_mode=border)
+    x, dy = layer.stored(layer.x), layer.stored(layer.dy)
+    more = {**layer.options, "device": "cuda", "padding_value": layer.shape.padding_value}
+    made = warpconv.conv3d(x, layer.w, layer.b, **more)
+    layer.check_forward(made if layout == "NCHW" else np.moveaxis(made, -1, 1))
+    dw = warpconv.conv3d_weight(x, layer.w.shape, dy, **more)
+    layer.check_gradient(dw, "dw")
+    assert dw.tobytes() == warpconv.conv3d_weight(x, layer.w.shape, dy, **more).tobytes()
 
 
 @pytest.mark.parametrize("library", ["torch", "cupy"])
