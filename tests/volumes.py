@@ -98,7 +98,8 @@ class Volume:
     def check_forward(self, got: np.ndarray) -> None:
         """Of an output with a bias."""
         bias = self.b.astype(np.float64).reshape(-1, 1, 1, 1)
-        sizes = self.forward(np.abs(self.x), np.abs(self.w)) + abs(self.shape.padding_value) * np.abs(self.w).sum()
+        outside = abs(self.shape.padding_value) * np.abs(self.w).sum(dtype=np.float64)
+        sizes = self.forward(np.abs(self.x), np.abs(self.w)) + outside
         self.check(got, self.forward(self.x, self.w) + bias, sizes + np.abs(bias), self.shape.reduction)
 
     def check_gradient(self, got: np.ndarray, name: str) -> None:
@@ -109,7 +110,8 @@ class Volume:
                        s.filters * s.reduction * shown)
         else:
             outputs = s.n * s.outputs[0] * s.p * s.q
-            sizes = self.filter_gradient(np.abs(self.x), np.abs(self.dy)) + abs(s.padding_value) * np.abs(self.dy).sum()
+            outside = abs(s.padding_value) * np.abs(self.dy).sum(dtype=np.float64)
+            sizes = self.filter_gradient(np.abs(self.x), np.abs(self.dy)) + outside
             self.check(got, self.filter_gradient(self.x, self.dy), sizes, outputs)
 
 

@@ -136,11 +136,10 @@ def _shared_out(spec: KernelSpec, options: FilterGradientOptions, made: FilterMa
 
 def shared_out(options: FilterGradientOptions, shape: ConvShape | None, tile: tuple[int, int], slots: int, wanted: int,
                teams: int = 1) -> FilterGradientOptions:
-    """With the outputs in as many chunks as are ``wanted``, each of so many ``teams`` with a ``tile`` of a plane, and
-    the depth in pieces that one volume needs to have as many."""
+    """With the outputs in as many chunks as are ``wanted``, each of so many ``teams`` with a ``tile`` of a plane; a
+    call cuts the depth in as few pieces as keep all at work."""
     z, p, q = (UNKNOWN, UNKNOWN, UNKNOWN) if shape is None else (shape.depths[1], shape.p, shape.q)
     tiles = -(-p // tile[0]) * -(-q // tile[1])
     most = max(1, z // (PLANES_EACH * max(1, slots - 1)))
     chunks = max(1, min(wanted, MOST_BATCH * tiles * most // teams, partial_sums.MOST_CHUNKS))
-    pieces = min(-(-chunks * teams // tiles), most)
-    return replace(options, chunks=chunks, pieces=1 << (pieces - 1).bit_length())    # near depths share a kernel
+    return replace(options, chunks=chunks, pieces=1 << most.bit_length() - 1)        # near depths share a kernel

@@ -48,6 +48,22 @@ constexpr int VECTOR_COPIES = 3;                // vectors of four columns that 
 constexpr int PATCH = 6;                        // columns that a thread's outputs meet with a filter row
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
+
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 __device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
@@ -64,10 +80,8 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
     // first tap of this tile
     const int t_0 = blockIdx.z * TAP_PLANES;
     const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS;
-    // walks, if no depth is cut: pieces only for chunks without one
-    const index_t whole = (index_t)N * tiles_p * tiles_q;
-    const int pieces = whole >= CHUNKS ? 1 : min(PIECES, (CHUNKS + (int)whole - 1) / (int)whole),
-        depth = (Z + pieces - 1) / pieces;
+    const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
+    const int pieces = cut(whole, Z, PIECES, CHUNKS), depth = (Z + pieces - 1) / pieces;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     uint2 ahead[VECTOR_COPIES];
     for (int pair = blockIdx.y; pair < K_ALL; pair += gridDim.y) {

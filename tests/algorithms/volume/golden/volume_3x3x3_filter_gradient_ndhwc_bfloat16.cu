@@ -40,6 +40,22 @@ constexpr int ROWS_READ = 3;                    // input rows that they meet
 constexpr int COLUMNS_READ = 10;                // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
+
 // bfloat16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned short wc_float_to_bfloat16(float value) { unsigned short bits; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
@@ -50,9 +66,8 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
     // first tap of this tile
     const int t_0 = blockIdx.z * TAP_PLANES;
     const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
-    // walks, if no depth is cut: pieces only for teams without one
-    const index_t whole = (index_t)N * tiles_p * tiles_q;
-    const int pieces = whole >= CHUNKS * TEAMS ? 1 : min(PIECES, (CHUNKS * TEAMS + (int)whole - 1) / (int)whole);
+    const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
+    const int pieces = cut(whole, Z, PIECES, CHUNKS * TEAMS);
     const int depth = (Z + pieces - 1) / pieces;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         const int k = first + threadIdx.x * VECTOR;

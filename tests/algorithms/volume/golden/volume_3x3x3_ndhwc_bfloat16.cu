@@ -24,8 +24,7 @@ constexpr int PAD_FRONT = 1;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int CHUNKS = 2;                       // of the depth at most
-// teams of the same channels that the chip holds: the depth is cut for want of these
-constexpr int FILLED = 4224;
+constexpr int FILLED = 4224;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 2;                       // channels of a lane
 constexpr int LANES = 16;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
@@ -36,6 +35,22 @@ constexpr int SLOTS = 3;                        // output planes in registers
 constexpr int ROWS_READ = 4;                    // input rows that they meet
 constexpr int COLUMNS_READ = 6;                 // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
 
 // bfloat16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
@@ -53,8 +68,7 @@ volume_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     extern __shared__ float taps[];         // of a team's channels, tap by tap
     const int tiles_p = (P + ROWS - 1) / ROWS, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole),
-        depth = (Z + chunks - 1) / chunks;
+    const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         __syncthreads();
         for (int i = threadIdx.y * LANES + threadIdx.x; i < T * R * S * TEAM_CHANNELS; i += TEAMS * LANES) {

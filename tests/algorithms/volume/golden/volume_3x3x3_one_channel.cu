@@ -29,7 +29,7 @@ constexpr int ROWS = 4;                         // output rows of a thread
 constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 1;                       // filters that a thread works on
 constexpr int CHUNKS = 16;                      // of the depth at most
-constexpr int FILLED = 264;                     // blocks that the chip holds: the depth is cut for want of these
+constexpr int FILLED = 264;                     // blocks that the chip holds at a time
 constexpr int SLOTS = 3;                        // output planes under way
 constexpr int TILE_ROWS = 34;                   // rows of a plane that a block's outputs meet
 constexpr int TILE_COLUMNS = 130;               // columns of it
@@ -40,6 +40,22 @@ constexpr int COLUMN_COPIES = 5;                // columns of each that a lane c
 constexpr int PATCH = 6;                        // columns that a thread's outputs meet with a filter row
 constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
 // is repeated.
@@ -64,8 +80,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
-    const index_t whole = (index_t)N * gridDim.x * gridDim.y;               // walks, if no depth is cut
-    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole);
+    const int chunks = cut((index_t)N * gridDim.x * gridDim.y, Z, CHUNKS, FILLED);
     const int depth = (Z + chunks - 1) / chunks;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
 

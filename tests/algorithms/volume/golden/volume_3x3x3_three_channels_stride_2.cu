@@ -36,7 +36,7 @@ constexpr int COLUMNS = 4;                      // output columns of a thread
 constexpr int K_TILE = 4;                       // filters that a thread works on
 constexpr int K_TILES = 4;                      // tiles of filters, in all groups
 constexpr int CHUNKS = 4;                       // of the depth at most
-constexpr int FILLED = 396;                     // blocks that the chip holds: the depth is cut for want of these
+constexpr int FILLED = 396;                     // blocks that the chip holds at a time
 constexpr int SLOTS = 2;                        // output planes under way
 constexpr int TILE_ROWS = 65;                   // rows of a plane that a block's outputs meet
 constexpr int PITCH = 68;                       // elements from one row of the tile to the next
@@ -47,6 +47,22 @@ constexpr int VECTOR_COPIES = 9;                // vectors of four columns that 
 constexpr int PATCH = 9;                        // columns that a thread's outputs meet with a filter row
 constexpr int WEIGHTS = 324;                    // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
 
 // Copies to shared memory, past the registers
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
@@ -68,8 +84,7 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, const flo
     const int across = threadIdx.x % BLOCK_X * COLUMNS, down = threadIdx.x / BLOCK_X * ROWS;
     const int q0 = blockIdx.x * (BLOCK_X * COLUMNS);              // first output column of the block
     const int q = q0 + across;
-    const index_t whole = (index_t)N * K_TILES * gridDim.x * gridDim.y;     // walks, if no depth is cut
-    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole);
+    const int chunks = cut((index_t)N * K_TILES * gridDim.x * gridDim.y, Z, CHUNKS, FILLED);
     const int depth = (Z + chunks - 1) / chunks;                   // output planes of a chunk
     const index_t plane_x = (index_t)H * W;
 

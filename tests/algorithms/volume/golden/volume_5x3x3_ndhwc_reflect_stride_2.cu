@@ -26,8 +26,7 @@ constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int CHUNKS = 1;                       // of the depth at most
-// teams of the same channels that the chip holds: the depth is cut for want of these
-constexpr int FILLED = 2112;
+constexpr int FILLED = 2112;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 1;                       // channels of a lane
 constexpr int LANES = 32;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
@@ -38,6 +37,22 @@ constexpr int SLOTS = 3;                        // output planes in registers
 constexpr int ROWS_READ = 9;                    // input rows that they meet
 constexpr int COLUMNS_READ = 9;                 // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
 // is not repeated.
@@ -60,8 +75,7 @@ volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     extern __shared__ float taps[];         // of a team's channels, tap by tap
     const int tiles_p = (P + ROWS - 1) / ROWS, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int chunks = whole >= FILLED ? 1 : min(CHUNKS, (FILLED + (int)whole - 1) / (int)whole),
-        depth = (Z + chunks - 1) / chunks;
+    const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         __syncthreads();
         for (int i = threadIdx.y * LANES + threadIdx.x; i < T * R * S * TEAM_CHANNELS; i += TEAMS * LANES) {

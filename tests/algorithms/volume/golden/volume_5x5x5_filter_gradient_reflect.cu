@@ -47,6 +47,22 @@ constexpr int COLUMN_COPIES = 2;                // columns of each that a lane c
 constexpr int PATCH = 8;                        // columns that a thread's outputs meet with a filter row
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
+// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
+// planes when `walks` pieces of each kind go through them in rounds of `together`.
+__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
+    index_t least = (walks + together - 1) / together * planes;
+    int found = 1;
+#pragma unroll 1
+    for (int tried = 2; tried <= most; tried *= 2) {
+        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried);
+        if (taken < least) {
+            least = taken;
+            found = tried;
+        }
+    }
+    return found;
+}
+
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
 // is not repeated.
 __device__ __forceinline__ int at_border(int i, int size) {
@@ -72,10 +88,8 @@ volume_filter_5x5x5(const float* __restrict__ x, const float* __restrict__ dy, f
     // first tap of this tile
     const int t_0 = blockIdx.z;
     const int tiles_p = (P + DOWN - 1) / DOWN, tiles_q = (Q + ACROSS - 1) / ACROSS;
-    // walks, if no depth is cut: pieces only for chunks without one
-    const index_t whole = (index_t)N * tiles_p * tiles_q;
-    const int pieces = whole >= CHUNKS ? 1 : min(PIECES, (CHUNKS + (int)whole - 1) / (int)whole),
-        depth = (Z + pieces - 1) / pieces;
+    const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
+    const int pieces = cut(whole, Z, PIECES, CHUNKS), depth = (Z + pieces - 1) / pieces;
     const index_t plane_x = (index_t)H * W, plane_y = (index_t)P * Q;
     for (int pair = blockIdx.y; pair < K_ALL; pair += gridDim.y) {
         const int k = pair, c = k;
