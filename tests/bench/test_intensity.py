@@ -87,6 +87,7 @@ def test_counters_are_asked_for_what_gave_a_right_result(tmp_path, monkeypatch):
     assert found.rows["ncu/5x5/wide"]["status"] == "failed: RuntimeError: 2 launches instead of one"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("error, status", [(ncu.NoDevice("no permission"), "skipped: no permission"),
                                            (OSError("broken"), "failed: OSError: broken")])
 def test_without_counters_the_times_stay(tmp_path, monkeypatch, error, status):

@@ -61,7 +61,6 @@ def test_launches_that_are_missing_are_an_error_with_ncus_words(monkeypatch, tmp
     assert done.exit_code == 1 and "no permission" in done.output and not (tmp_path / "x.json").exists()
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("dtype", ncu_target.DTYPES)
 @pytest.mark.parametrize("layout", ncu_target.LAYOUTS)
 @pytest.mark.thin(3)

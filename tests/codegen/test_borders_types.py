@@ -166,6 +166,7 @@ def test_direct_has_every_type(dtype, weight, out, cast):
                         seed=number)
 
 
+@pytest.mark.long
 @needs_cpu
 def test_conv2d_has_borders_and_types():
     import warpconv

@@ -35,7 +35,7 @@ def test_the_reader_finds_what_is_idle():
     assert emitted.faults("// " + "x" * 200) == ["1: 203 characters"]
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("room, name", TEXTS)
 def test_a_reviewed_text_says_nothing_idle(room, name):
     assert not emitted.faults((golden.folder(room) / f"{name}.cu").read_text(encoding="utf-8"))

@@ -109,6 +109,7 @@ def test_any_size_is_planned_in_the_same_memory() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.long
 def test_planned_texts_are_within_the_limit() -> None:
     """Every candidate's, not the chosen one's alone: planners decline what would be longer before it is rendered."""
     for layer in layers(3, 40):
@@ -117,7 +118,7 @@ def test_planned_texts_are_within_the_limit() -> None:
                 assert len(render(candidate.plan).text) <= MOST_BYTES
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("r, s, stride", [(63, 63, 1), (63, 31, 2), (45, 45, (2, 1)), (31, 63, (1, 2)), (1, 63, 4),
                                           (129, 1, 1)])
 @pytest.mark.parametrize("dtype, layout", [("float32", "NCHW"), ("float16", "NCHW"), ("float16", "NHWC"),

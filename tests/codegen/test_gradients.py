@@ -55,7 +55,7 @@ def test_a_pack_takes_its_programs(form):
             check_program(replace(made.program, arguments=made.program.arguments[1:]), made.spec)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_text_says_nothing_idle(form, operation):

@@ -23,6 +23,7 @@ NAME, OLD = "filter_gradient_mma", "filter_gradient"
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("case", cases.variants(NAME), ids=lambda case: case.id)
 def test_a_text_says_nothing_idle(case):
     assert not emitted.faults(render(case.plan()).text)

@@ -162,19 +162,17 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", BORDERS)
 @pytest.mark.parametrize("shape", [
     layer(4, 333, h=3), layer(31, 520, multiplier=2), layer(140, 700, padding=(0, 69), dtype="bfloat16"),
     layer(12, 5, padding=((0, 0), (40, 25)), h=2)], ids=str)
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 def test_defaults_with_every_border(shape, mode):
     shape = bordered(shape, mode)
     check(planned(shape), shape, mode=Mode.CHECK)
 
 
-@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape, values", [
@@ -184,7 +182,7 @@ def test_defaults_with_every_border(shape, mode):
     (layer(90, 264, multiplier=3, h=2, n=1), {"taps": 24, "buffers": 4, "steps": 1, "warps": 1}),
     (layer(8, 255, padding=((0, 0), (4, 4))), {"taps": 16, "warps": 4, "steps": 1})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(4)
+@pytest.mark.thin(10)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, **values), shape, mode=Mode.CHECK)

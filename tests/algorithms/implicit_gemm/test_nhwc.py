@@ -195,7 +195,7 @@ def test_offsets_of_64_bits(order, padding, mode):
     checks.check_kernel(checks.cpu_kernel(made, Mode.CHECK), small(c=8, padding=padding, padding_mode=mode))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("order", ["taps", "table"])
 @pytest.mark.parametrize("mode", ["zeros", "constant", "circular"])

@@ -33,6 +33,7 @@ NOT_KEPT = ("a few times 1e12",)
 
 # ---- what is chosen
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sizes", DENSE)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_dense_layers_in_nhwc_are_split_by_default(sizes, arch):
@@ -135,6 +136,7 @@ def test_the_default_is_no_less_exact_than_float32_units(name, kind):
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("kind", ["signed", pytest.param("non-negative", marks=pytest.mark.long)])
 def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind):

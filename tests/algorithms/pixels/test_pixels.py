@@ -248,7 +248,7 @@ def test_dp4a_at_the_ends_of_its_types(dtype):
         assert np.array_equal(out, reference.convolve(x, w, shape))
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 @pytest.mark.parametrize("offset", [0, 1, 2, 3])

@@ -57,10 +57,9 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
     return plan, report
 
 
-@pytest.mark.thin(12)
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
-@pytest.mark.thin(2)
+@pytest.mark.thin(5)
 def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
     counts = {name: sub_block(size, name, edges)[1].buffers["x"] for name in VARIANTS}
     requests = {name: count.load_requests for name, count in counts.items()}

@@ -338,6 +338,7 @@ def test_shared_memory_is_read_without_conflicts():
     assert report.shared_wavefronts == reads + weights + copies + outputs + staging
 
 
+@pytest.mark.long
 @on_the_cpu
 def test_both_ways_of_staging_give_the_same_bits():
     shape = depthwise(16, 14, 5, n=3)

@@ -59,7 +59,7 @@ def test_a_value_that_16_bits_do_not_have_is_declined_and_left_to_another(layout
         assert planned(with_border(shape, Border.CONSTANT, kept)).numbers.border.kind == "value"
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("size, walk", [*itertools.product([3, 5, 7, 9, 11, 13, 31], Walk)])
 def test_columns_are_held_while_they_are_few(size, walk):
     made = planned(with_border(depthwise(4, 56, size), Border.REFLECT), walk=walk.value, warp_columns=1,

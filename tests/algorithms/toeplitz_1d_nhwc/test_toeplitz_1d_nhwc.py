@@ -154,19 +154,17 @@ def test_asynchronous_copies_are_awaited_before_they_are_read():
 
 # ---- the emitted text, executed
 
-@pytest.mark.thin(8)
 @on_the_cpu
 @pytest.mark.parametrize("mode", list(Border))
 @pytest.mark.parametrize("shape", [
     pixels(4, 333, h=3, channels=24), pixels(31, 520, column=True), pixels(12, 5, padding=((0, 0), (40, 25)), h=2),
     pixels(140, 700, channels=8, padding=(0, 69), dtype="bfloat16")], ids=str)
-@pytest.mark.thin(6)
+@pytest.mark.thin(12)
 def test_defaults_with_every_border(shape, mode):
     shape = bordered(shape, mode)
     check(planned(shape, STEPS), shape, mode=Mode.CHECK)
 
 
-@pytest.mark.thin(12)
 @on_the_cpu
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("shape, values", [
@@ -179,7 +177,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(7, 96, padding="valid", column=True), {}), (pixels(255, 2056, channels=8), {"octets": 1, "columns": 32}),
     (pixels(8, 255, padding=((0, 0), (4, 4))), {"octets": 1, "columns": 32, "tiles": 2, "weights": "shared"})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(4)
+@pytest.mark.thin(10)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, STEPS, **values), shape, mode=Mode.CHECK)

@@ -209,7 +209,7 @@ def test_weights_that_the_edge_leaves_alone(mode):
         assert np.array_equal(y[..., :8], made_anew(cut, x, w)[..., :8]) is (w is steep and mode == "zeros")
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("steep", ["Gaussian", "Moffat", "exponential"])
 @pytest.mark.parametrize("digits", [20, 24, 26])
 def test_dark_pixels_beside_bright_ones_under_filters_that_fall_off(steep, digits):

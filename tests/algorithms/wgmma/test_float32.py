@@ -184,7 +184,7 @@ def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind, values):
     assert ours.norm < theirs.norm < worse.norm < 1e-4 and worse.norm > 4 * ours.norm
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("left_out", ["low parts of pixels", "low parts of filters", "scales of single pixels"])
 @pytest.mark.parametrize("values", [BOX, TURNED])
@@ -202,6 +202,7 @@ def test_every_part_is_needed(left_out, values):
     assert worse.worst > 10 * ours.worst
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("values", [{**WINDOWS, "splits": 3}, {**WINDOWS, "filters": 128, "stages": 3}])
 def test_it_is_within_its_bound(values):

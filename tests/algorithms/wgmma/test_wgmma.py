@@ -133,7 +133,6 @@ def test_images_of_other_sizes_are_brought_to_nhwc(c, h, k):
 
 # ---- stores in NCHW
 
-@pytest.mark.thin(6)
 @on_cpu_device
 @pytest.mark.parametrize("h, w", [(8, 13), (6, 9), (7, 9), (6, 14)])
 @pytest.mark.parametrize("k, values", [
@@ -141,7 +140,7 @@ def test_images_of_other_sizes_are_brought_to_nhwc(c, h, k):
     (136, dict(form="im2col", filters=128, pixels=96, splits=1)),
     (72, dict(form="halo", filters=64, pixels=112, rows=5, columns=14)),
     (136, dict(form="halo", filters=128, pixels=56, rows=2, columns=13))])
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 def test_stores_of_every_width_write_each_output_once(h, w, k, values):
     """Images of a multiple of eight pixels, of two, of an odd number; boxes whose columns are no whole four matrices,
     so that behind them are another group's outputs, which two threads would write. Integers, whose sums are exact."""

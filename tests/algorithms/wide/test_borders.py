@@ -117,6 +117,7 @@ def test_widths_of_networks_fill_their_lanes(dtype, mode):
     assert planned(layer(3, 7, 7, 8, mode, dtype=dtype)).numbers.closed_rows
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", PIXELS, ids=lambda mode: mode.value)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("loads", ["registers", "cached"])
@@ -217,11 +218,10 @@ LOADS = [dict(loads="registers", prefetch_rows=2, stage_steps=1), dict(loads="as
          dict(loads="cached", prefetch_rows=4, stage_steps=2)]
 
 
-@pytest.mark.thin(16)
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.thin(2)
+@pytest.mark.thin(8)
 def test_every_border_however_rows_are_loaded(mode, values):
     """Strips with an interior, packed rows, images smaller than the filter, more padding than filter; 16 bits."""
     for i, (h, w, padding, dtype) in enumerate([

@@ -22,6 +22,7 @@ LAYERS = [dict(c=1, h=9, w=11, k=1, r=3, s=3),
 KINDS = [(dtype, layout) for dtype in ("float32", "float16", "bfloat16") for layout in ("NCHW", "NHWC")]
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("dtype, layout", KINDS)
 @pytest.mark.parametrize("numerics", Numerics)
 @pytest.mark.parametrize("sizes", LAYERS)

@@ -273,6 +273,7 @@ def test_six_processes_build_once(tmp_path, damaged):
     assert set(found) == {(str(disk.root / "entries" / KEY.directory), b"\x7fELF cubin")}
 
 
+@pytest.mark.long
 def test_renaming_alone_is_safe_where_locks_fail(tmp_path):
     root = tmp_path / "cache"
     found = run_children(root, tmp_path / "log", False)

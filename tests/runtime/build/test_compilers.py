@@ -324,6 +324,7 @@ def test_bad_flags_and_good_flags(kind):
         compilers.compile_source(SOURCE, arch="sm_90", kind=kind)
 
 
+@pytest.mark.thin(2)
 @real_compilers
 def test_source_is_dumped_on_request(kind, tmp_path):
     with env.scope(dump_source=tmp_path / "dump"):

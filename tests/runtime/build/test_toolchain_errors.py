@@ -71,6 +71,7 @@ def test_a_blank_command_is_none(monkeypatch, command):
     assert find_toolchain() == usual == find_toolchain(command)
 
 
+@pytest.mark.long
 def test_a_path_with_a_blank_is_one_program(tmp_path, device_made, call):
     (tmp_path / "my tools").mkdir()
     compiler = wrapper(tmp_path / "my tools" / "my g++", 'exec $REAL "$@"')

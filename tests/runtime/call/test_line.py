@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(c
 conv1d = functools.partial(warpconv.conv1d, device="cpu")
 
 
-@pytest.mark.thin(6)
+@pytest.mark.thin(18)
 @pytest.mark.parametrize("number", range(16))
 def test_drawn_layers(number):
     layer = drawn(number)

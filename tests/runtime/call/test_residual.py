@@ -41,7 +41,6 @@ def wanted(layer, *steps, shape=SHAPE):
     return reference.expected(x, w, shape, bias=bias, residual=residual, epilogue=epilogue)
 
 
-@pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "wide", "reuse"])
 @pytest.mark.thin(2)
 def test_a_residual_is_added_before_the_activation_or_where_it_is_named(layer, algorithm):

@@ -203,6 +203,7 @@ def test_launches_at_the_same_time(mode):
         assert all(pool.map(launch, range(12)))
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("mode", Mode)
 def test_a_large_block_that_waits_everywhere(mode):
     text = KERNEL + """k(int* y) { __shared__ int s[1024]; const int i = threadIdx.x; int sum = 0;

@@ -66,14 +66,13 @@ def calls(draw, name):
             "seed": draw(st.integers(0, 2**20))}
 
 
-@pytest.mark.thin(15)
 @needs_cpu
 @needs_scipy
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long if name in ALIKE else ())
                                   for name in CALLS])
 @options(DRAWN, max_examples=60 if settings.whole else 6)
 @given(data=st.data())
-@pytest.mark.thin(2)
+@pytest.mark.thin(3)
 def test_drawn_calls(name, data):
     case = data.draw(calls(name))
     rng, arguments = settings.generator(case["seed"]), dict(case["options"])

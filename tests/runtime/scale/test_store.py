@@ -73,7 +73,7 @@ def test_a_filter_is_stored(mode):
     assert np.isnan(y).sum() == y.size - target.size
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("make", [
     lambda x: chunked.sobel(da.from_array(x, chunks=20) + 1, axis=0, device="cpu"),          # parts of other tasks
     lambda x: chunked.sobel(chunked.from_array(x, 20), axis=0, device="cpu") * 2,            # further work behind it
