@@ -98,7 +98,8 @@ volume_3x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
             for (int m = 0; m < VECTOR_COPIES; ++m) {
                 const int i = threadIdx.x + m * THREADS, h = p0 - PAD_TOP + i / (PITCH / 4);
                 const int column = q0 - PAD_LEFT - LEAD + i % (PITCH / 4) * 4;
-                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -1;
+                // an address as aligned
+                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -4;
             }
             float sum[SLOTS][K_TILE][ROWS][COLUMNS] = {};
             __syncthreads();

@@ -106,7 +106,8 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
             for (int m = 0; m < VECTOR_COPIES; ++m) {
                 const int i = threadIdx.x + m * THREADS, h = h_0 + i / (PITCH / 4);
                 const int column = q0 - PAD_LEFT - LEAD + i % (PITCH / 4) * 4;
-                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -1;
+                // an address as aligned
+                place[m] = (unsigned)h < (unsigned)H && (unsigned)column < (unsigned)W ? (index_t)h * W + column : -4;
             }
             float gradient[SLOTS][ROWS][COLUMNS] = {};
             uint2 coming[ROWS];
