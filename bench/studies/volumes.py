@@ -128,7 +128,7 @@ def run(context: Context) -> None:
     chosen = [row for row in sorted(layers(), key=is_quick, reverse=True) if is_quick(row) or not context.quick]
     side = SIDE
     if trial:       # the same keys, small arrays
-        chosen, side = [replace(row, **TRIAL, n=1) for row in chosen if row.c > 1][:6], 24
+        chosen, side = [replace(row, **TRIAL, n=1) for row in chosen if row.c > 1][:12], 24
     called = list(filters())
     context.expect(1 + len(chosen) + len(called))
     if not context.pending(row.key for row in (*chosen, *called)):

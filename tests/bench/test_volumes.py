@@ -44,6 +44,6 @@ def test_corners_are_scipys():
 def test_from_end_to_end_on_the_host(tmp_path):
     found = main.run(study.STUDY, tmp_path, quick=True, device=HostDevice())
     rows = [row for row in found.rows.values() if row.get("kind") in ("layer", "filter")]
-    assert len(rows) == 11 and all(row["status"] == "ok" and row["ms"] > 0 for row in rows), rows
+    assert len(rows) == 17 and all(row["status"] == "ok" and row["ms"] > 0 for row in rows), rows
     text = (tmp_path / "README.md").read_text()
     assert "| gaussian_filter |" in text and "Filter gradient" in text and "no GPU" in text

@@ -123,8 +123,8 @@ def shares(spec: KernelSpec, vector: int = 1) -> tuple[int, int]:
     def share(taps: int, most: int) -> int:
         return -(-taps // -(-taps // max(1, min(taps, most))))
 
-    rows = share(spec.r, MOST_SUMS // (spec.s * vector))
-    return rows, share(spec.t, SUMS_OF_PLANES // (spec.s * rows))
+    rows = share(spec.taps[1], MOST_SUMS // (spec.s * vector))
+    return rows, share(spec.taps[0], SUMS_OF_PLANES // (spec.s * rows))
 
 
 def _shared_out(spec: KernelSpec, options: FilterGradientOptions, made: FilterMarchNumbers,

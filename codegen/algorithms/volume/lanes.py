@@ -33,7 +33,7 @@ class LanesNumbers:
     filled: int = 1         # teams of the same channels that the chip holds at a time
 
 
-def lanes_numbers(spec: KernelSpec, options: Any, taps: tuple[int, int, int]) -> LanesNumbers:
+def lanes_numbers(spec: KernelSpec, options: Any, taps: tuple[int, ...]) -> LanesNumbers:
     """Those of a thread that works on so many taps; ``options`` are those of a form lanes."""
     reach = (taps[0] - 1) * spec.dilation[0] + 1
     rows, columns = ((outputs - 1) * stride + (taken - 1) * dilation + 1 for outputs, taken, stride, dilation in zip(
@@ -47,8 +47,9 @@ def lanes_numbers(spec: KernelSpec, options: Any, taps: tuple[int, int, int]) ->
 
 def lane_registers(options: Any, made: LanesNumbers, rows: int, sums: int = 0) -> int:
     """Planned registers of a thread: outputs of all planes, so many ``rows`` of the patch, and ``sums`` of taps."""
-    outputs = made.slots * options.rows * options.columns
-    return 44 + options.lane_vector * (outputs + rows * made.columns_read + sums)
+    outputs: int = made.slots * options.rows * options.columns
+    vector: int = options.lane_vector
+    return 44 + vector * (outputs + rows * made.columns_read + sums)
 
 
 def as_held(spec: KernelSpec, made: LanesNumbers, registers: int, shared_bytes: int) -> LanesNumbers:

@@ -33,6 +33,7 @@ MOST_COPIES = 32            # of a thread, that go through registers
 MOST_WEIGHTS = 4096         # of a block, in shared memory
 MOST_REGISTERS = 200
 LANE_REGISTERS = 150
+WIDE_REGISTERS = 136        # of lanes with strides or many taps, whose patches have many rows and columns
 BLOCKS_EACH = 8             # that a multiprocessor shall have, one after the other
 PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
 TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
@@ -162,7 +163,8 @@ def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]
 
 def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     made = lanes_numbers(spec, options, spec.taps)
-    registers = lane_registers(options, made, 2) + step_registers(spec, options.rows * options.columns)
+    registers = max(lane_registers(options, made, 2) + step_registers(spec, options.rows * options.columns),
+                    WIDE_REGISTERS if max(spec.stride) > 1 or max(spec.taps) >= MANY_TAPS else 0)
     shared = 4 * spec.reduction * made.team_channels
     made = as_held(spec, made, registers, shared)
     demands = lane_demands(spec, options, "x", "y", "residual")
@@ -182,7 +184,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
                f"x {across} outputs in {made.slots} output planes, {made.teams} teams a block",
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=made.rows_read * made.columns_read, shuffles=0,
                   fma=outputs * spec.reduction, registers=registers, direct_loads=outputs * spec.reduction,
-                  no_spills=registers <= HELD_REGISTERS and max(spec.taps) < MANY_TAPS))
+                  no_spills=registers <= WIDE_REGISTERS and max(spec.taps) < MANY_TAPS))
 
 
 def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
@@ -246,8 +248,9 @@ def _lanes_refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     registers = lane_registers(options, made, 2)
     products = options.rows * options.columns * options.lane_vector * spec.reduction
     shared, most = 4 * spec.reduction * made.team_channels, min(PORTABLE_SHARED, spec.hardware.shared_block)
-    if registers > LANE_REGISTERS:
-        return f"{registers} registers of a thread (at most {LANE_REGISTERS})"
+    held = LANE_REGISTERS if max(spec.taps) < MANY_TAPS else HELD_REGISTERS
+    if registers > held:
+        return f"{registers} registers of a thread (at most {held})"
     if products > MOST_PRODUCTS:
         return f"{products} products in the text (at most {MOST_PRODUCTS})"
     if shared > most:

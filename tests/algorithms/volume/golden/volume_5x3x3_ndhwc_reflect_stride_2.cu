@@ -10,7 +10,7 @@
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
 // plan   teams of 32 lanes of 1 channels walk down the planes, each with 4 x 4 outputs in 3 output planes, 4 teams a
 //        block
-// cost   32 x 16 outputs of a plane: 81 warp loads, 0 shuffles, 720 FMA a lane, about 110 registers (direct: 720 loads)
+// cost   32 x 16 outputs of a plane: 81 warp loads, 0 shuffles, 720 FMA a lane, about 136 registers (direct: 720 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output
 // planes whose windows have it; the first of them is complete then, and stored.
@@ -26,7 +26,7 @@ constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int CHUNKS = 1;                       // of the depth at most
-constexpr int FILLED = 2112;                    // teams of the same channels that the chip holds at a time
+constexpr int FILLED = 1584;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 1;                       // channels of a lane
 constexpr int LANES = 32;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
@@ -69,7 +69,7 @@ __device__ __forceinline__ float finish(float value) {
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(128, 3)
 volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int D, int H,
         int W, int Z, int P, int Q) {
     extern __shared__ float taps[];         // of a team's channels, tap by tap
