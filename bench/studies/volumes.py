@@ -36,8 +36,8 @@ TRIAL = {"c": 4, "d": 6, "h": 10, "w": 20}
 ABOUT = f"""
 Layers: depthwise `conv3d` of 8 x 32 channels x 64^3 and 1 x 1 x {SIDE}^3, stride 1, padding to the same size, and
 `conv3d_input`, `conv3d_weight` of them; NDHWC is PyTorch's channels_last_3d. Filters: SciPy's calls on one float32
-volume of {SIDE}^3, mode 'reflect', all three axes. Planned as calls are. Beside them,
-samples taken in turn, in CUDA graphs where they can be captured:
+volume of {SIDE}^3, mode 'reflect', all three axes. Planned as calls are. Beside them, samples taken in turn, in CUDA
+graphs where they can be captured:
 
 - a device copy that moves the least bytes, input and output once;
 - PyTorch: `conv3d` and `torch.ops.aten.convolution_backward`, cuDNN in benchmark mode, TF32 off;

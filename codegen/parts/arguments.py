@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..border import Border
+from ..classes import replace
 from ..dtypes import Layout
 from ..plan import Argument, Role
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
@@ -73,6 +74,11 @@ def distances(spec: KernelSpec) -> tuple[str, ...]:
 def distance_demands(spec: KernelSpec, vector: int, store_vector: int) -> dict[str, dict[str, int]]:
     """What vectors ask of the distances: rows, planes and images begin at a multiple of them."""
     return {name: {"multiple_of": vector if name.startswith("X") else store_vector} for name in distances(spec)}
+
+
+def demanding(arguments: Iterable[Argument], demands: Mapping[str, int]) -> tuple[Argument, ...]:
+    """The arguments, those that ``demands`` names as multiples of so much: sizes in elements, addresses in bytes."""
+    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in arguments)
 
 
 def named(arguments: Iterable[Argument], *names: str) -> tuple[Argument, ...]:

@@ -23,6 +23,12 @@ def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:
     return max(1, min(fitting, hardware.resident_threads) // (-(-threads // LANES) * LANES))
 
 
+def held_blocks(hardware: Hardware, registers: int, threads: int, shared_bytes: int) -> int:
+    """The same of blocks that also have ``shared_bytes`` of shared memory each, which may take all of it."""
+    by_shared = hardware.shared_multiprocessor // (shared_bytes + hardware.shared_reserved)
+    return max(1, min(resident_blocks(hardware, registers, threads), by_shared))
+
+
 def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:
     """The same of blocks of so many warps, of which each quarter of a multiprocessor has registers for whole ones: what
     ptxas goes by on sm_120, where fewer registers than were planned make spills."""

@@ -18,7 +18,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import border_arguments, gradient_arguments
+from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -221,7 +221,7 @@ def _demanding(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argume
     demands = {name: options.vector * spec.dtype.itemsize for name in ("x", "dy")}
     if spec.layout is Layout.NCHW:
         demands |= {"W": options.vector, "Q": options.vector}
-    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+    return demanding(gradient_arguments(spec), demands)
 
 
 def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:

@@ -18,12 +18,11 @@ from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.parts import partial_sums, reordered
-from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.mma import FACTORS, MOST_STAGES, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
@@ -71,7 +70,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
                     arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"),
                     shared_bytes=numbers.shared_bytes)
     aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
-    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in gradient_arguments(spec))
+    arguments = demanding(gradient_arguments(spec), aligned)
     program = Program(arguments=(*arguments, partial_sums.argument()),
                       steps=(launch, partial_sums.launch(elements, "dw", numbers.sum_rows)),
                       workspaces=(partial_sums.workspace(elements, options.splits),))

@@ -17,7 +17,7 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, SHARED_STATIC
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.folded import BLOCK, STEP, block_taps, line_of, line_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
@@ -94,7 +94,7 @@ def plan(spec: KernelSpec, options: Hankel1dOptions) -> KernelPlan:
 def _arguments(spec: KernelSpec, options: Hankel1dOptions) -> tuple[Argument, ...]:
     """The arguments, with what copies of several elements ask of them."""
     demands = {"x": 2 * options.vector, "dy": 2 * options.vector, "W": options.vector, "Q": options.vector}
-    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+    return demanding(gradient_arguments(spec), demands)
 
 
 def _refusal(spec: KernelSpec, options: Hankel1dOptions) -> str | None:

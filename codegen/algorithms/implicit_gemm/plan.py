@@ -19,7 +19,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.options import DERIVED, only
 from warpconv.codegen.parts import split_sums
-from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.gemm import choice as gemm_choice, program as gemm_program, tiles as gemm_tiles
 from warpconv.codegen.parts.gemm.tiles import FILTER, GemmNumbers, Order, Switch
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
@@ -131,7 +131,7 @@ def _tiled(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:
                                     "(order = taps or table)")
     gemm = gemm_tiles.numbers(spec, resolved, by_columns=False, padded=_padded(spec))
     aligned = dict.fromkeys(("residual", "y"), spec.y_dtype.itemsize * gemm.store_vector)
-    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments = demanding(layer_arguments(spec), aligned)
     arguments += gemm_program.arguments(gemm)
     split = gemm.splits > 1
     stored = (split_sums.SUMS,) if split else ("bias", "residual", "y")

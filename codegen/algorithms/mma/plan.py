@@ -26,7 +26,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THREAD_REGISTERS
 from warpconv.codegen.parts import nhwc_pass, split_sums
-from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.mma import (CELL_BYTES, FACTORS, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS,
                                         SPLIT, arithmetic_of, cell_of, matrices_refusal, matrix_depth, units_refusal)
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
@@ -153,7 +153,7 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
     aligned = {"x": spec.dtype.itemsize * options.vector, "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
         aligned |= {"x": CELL_BYTES if options.vector > 1 else 1, "residual": store if spec.dtype.is_half else 1}
-    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
+    arguments = demanding(layer_arguments(spec, as_elements=True), aligned)
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if is_passed(spec):
         arguments += (nhwc_pass.argument(spec),)

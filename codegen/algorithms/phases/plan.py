@@ -16,7 +16,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import only
-from warpconv.codegen.parts.arguments import gradient_arguments, named
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named
 from warpconv.codegen.parts.occupancy import largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, KernelPlan, Launch, Program, Role, Workspace
@@ -181,7 +181,7 @@ def _arguments(spec: KernelSpec, options: PhasesOptions) -> tuple[Argument, ...]
         return found
     size = options.vector * spec.dtype.itemsize
     demands = {"dy": size, "dx": size} if spec.layout is Layout.NHWC else {"dx": size, "W": options.vector}
-    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in found)
+    return demanding(found, demands)
 
 
 def _grid(spec: KernelSpec, options: PhasesOptions, made: PhasesNumbers) -> tuple[Blocks, Blocks, Blocks]:

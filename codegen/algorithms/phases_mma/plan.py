@@ -18,12 +18,11 @@ from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
-from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts import reordered
-from warpconv.codegen.parts.arguments import gradient_arguments, named
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named
 from warpconv.codegen.parts.mma import FACTORS, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
@@ -73,7 +72,7 @@ def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
     arguments = (*gradient_arguments(spec), Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
     numbers = make_numbers(spec, options, named(arguments, "dy", TURNED, "bias", "dx", "N", "H", "W", "P", "Q"))
     aligned = {"dy": numbers.copy_bytes, "dx": spec.dtype.itemsize * numbers.store_vector}
-    arguments = tuple(replace(a, multiple_of=aligned.get(a.name, 1)) for a in arguments)
+    arguments = demanding(arguments, aligned)
     turn = Launch(entry=TURN, block=(TURN_TILE, TURN_ROWS, 1), arguments=("w", TURNED), grid=(
         Blocks(times=numbers.turn_tiles[0] * numbers.turn_tiles[1] * spec.groups), Blocks(), Blocks()))
     each = len(numbers.phases) * options.tile_m

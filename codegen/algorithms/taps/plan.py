@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
@@ -113,7 +112,7 @@ def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
     asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
     if spec.layout is Layout.NCHW:              # every row of y then begins where a store may
         asked["Q"] = options.store_vector
-    arguments = tuple(replace(a, multiple_of=asked.get(a.name, 1)) for a in layer_arguments(spec, as_elements=True))
+    arguments = demanding(layer_arguments(spec, as_elements=True), asked)
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
 
 

@@ -14,7 +14,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import border_arguments, gradient_arguments
+from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -109,7 +109,7 @@ def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     taps = options.tap_planes * options.tap_rows * options.tap_columns
     outputs = options.rows * options.columns * options.lane_vector
     demands = lane_demands(spec, options, "x", "dy")
-    arguments = tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+    arguments = demanding(gradient_arguments(spec), demands)
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/filter_lanes.cu.jinja",),
         program=_program(spec, options, arguments, (made.lanes, made.teams, 1), made.tap_tiles,
@@ -158,7 +158,7 @@ def _arguments(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argume
     demands = load_demands(spec, options.load_vector)
     if options.vector > 1:
         demands |= {"Q": options.vector, "dy": options.vector * spec.dtype.itemsize}
-    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in gradient_arguments(spec))
+    return demanding(gradient_arguments(spec), demands)
 
 
 def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:

@@ -6,7 +6,7 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import held_blocks
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -44,10 +44,8 @@ def march_numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterMar
         tile=tile, slots=-(-reach // spec.stride[0]), elements=spec.k * spec.reduction, min_blocks=1,
         tap_tiles=(-(-spec.taps[0] // options.tap_planes), -(-spec.taps[1] // options.tap_rows), 1),
         shared_bytes=4 * options.stages * tile.floats)
-    held = made.shared_bytes + _sums_bytes(options, tile)
-    by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (held + spec.hardware.shared_reserved)
-    by_registers = resident_blocks(spec.hardware, registers_of(spec, options, made), tile.threads)
-    return replace(made, min_blocks=max(1, min(by_shared, by_registers)))
+    return replace(made, min_blocks=held_blocks(spec.hardware, registers_of(spec, options, made), tile.threads,
+                                                made.shared_bytes + _sums_bytes(options, tile)))
 
 
 def _sums_bytes(options: FilterGradientOptions, tile: TileNumbers) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import held_blocks
 from warpconv.codegen.spec import KernelSpec
 
 THREADS = 128
@@ -54,9 +54,7 @@ def lane_registers(options: Any, made: LanesNumbers, rows: int, sums: int = 0) -
 
 def as_held(spec: KernelSpec, made: LanesNumbers, registers: int, shared_bytes: int) -> LanesNumbers:
     """With the blocks that a multiprocessor holds."""
-    by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (
-        shared_bytes + spec.hardware.shared_reserved)
-    blocks = max(1, min(resident_blocks(spec.hardware, registers, made.threads), by_shared))
+    blocks = held_blocks(spec.hardware, registers, made.threads, shared_bytes)
     groups = -(-spec.k // made.team_channels)
     return replace(made, min_blocks=blocks,
                    filled=max(1, blocks * spec.hardware.multiprocessors // groups) * made.teams)

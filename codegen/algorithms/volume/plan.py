@@ -12,8 +12,8 @@ from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.arguments import demanding, layer_arguments
+from warpconv.codegen.parts.occupancy import held_blocks, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
@@ -66,7 +66,7 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
 
 def _lanes(spec: KernelSpec, shape: ConvShape | None) -> VolumeOptions | None:
     lanes, teams, vector = team_of(spec)
-    for rows, columns in LANE_TILES[vector - 1:]:
+    for rows, columns in LANE_TILES[vector - 1:]:       # the largest is too large for two channels
         found = VolumeOptions(form=Form.LANES, block_size_x=lanes, block_size_y=teams, rows=rows, columns=columns,
                               lane_vector=vector)
         if _refusal(spec, found) is None:
@@ -98,10 +98,7 @@ def block_of(rows: int, columns: int, threads: int, shape: ConvShape | None) -> 
 def _blocks(spec: KernelSpec, options: VolumeOptions) -> int:
     """Blocks that a multiprocessor holds."""
     made = march_numbers(spec, options)
-    by_shared = (spec.hardware.shared_block + spec.hardware.shared_reserved) // (
-        made.shared_bytes + spec.hardware.shared_reserved)
-    registers = registers_of(spec, options, made)
-    return max(1, min(resident_blocks(spec.hardware, registers, made.tile.threads), by_shared))
+    return held_blocks(spec.hardware, registers_of(spec, options, made), made.tile.threads, made.shared_bytes)
 
 
 def _chunks(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
@@ -158,7 +155,7 @@ def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]
     demands = load_demands(spec, options.load_vector)
     if options.vector > 1:
         demands |= {"Q": options.vector, "y": options.vector * spec.y_dtype.itemsize}
-    return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
+    return demanding(layer_arguments(spec), demands)
 
 
 def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
@@ -168,7 +165,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     shared = 4 * spec.reduction * made.team_channels
     made = as_held(spec, made, registers, shared)
     demands = lane_demands(spec, options, "x", "y", "residual")
-    arguments = tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in layer_arguments(spec))
+    arguments = demanding(layer_arguments(spec), demands)
     down, across = options.rows, options.columns
     launch = Launch(
         entry=spec.name, block=(made.lanes, made.teams, 1), shared_bytes=shared,
