@@ -11,6 +11,7 @@ in the layer.
 from __future__ import annotations
 
 import functools
+import math
 from collections import Counter
 
 from .border import Border
@@ -111,7 +112,7 @@ def _first_steps(spec: KernelSpec, preparation: Preparation | None) -> tuple[tup
     only, in which it is left at once. The template is that of the entry that turns it."""
     elements = spec.k * spec.reduction
     if preparation is not None and preparation.buffer is not None and preparation.ordered:
-        tiles = -(-spec.filters // ORDER_TILE) * -(-spec.channels * spec.r * spec.s // ORDER_TILE) * spec.groups
+        tiles = -(-spec.filters // ORDER_TILE) * -(-spec.channels * math.prod(spec.taps) // ORDER_TILE) * spec.groups
         turn = Launch(entry=TURN, grid=(Blocks(times=tiles), Blocks(), Blocks()), block=(ORDER_TILE, ORDER_ROWS, 1),
                       arguments=("w", preparation.buffer.name))
         return (turn,), (preparation.buffer,), "parts/turned_in_order.cu.jinja"

@@ -40,7 +40,7 @@ class Algorithm:
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
     searched; those that were measured are left out where a layer has an epilogue. ``operation``: what its kernels
     compute; those of a forward layer serve the data gradient, too, where it is one (adjoint.py). ``float32``: the
-    arithmetic that they have for float32 elements. ``volumes``: its layers have three spatial axes.
+    arithmetic that they have for float32 elements. ``spatial``: how many spatial axes its layers may have.
 
     What any of these functions raises that is no WarpconvError declines the algorithm, as a PlannerError (of
     ``supports``: as its reason), and is logged: one planner's defect never ends a call that others can serve.
@@ -61,7 +61,7 @@ class Algorithm:
     follows: tuple[str, ...] = ()
     operation: Operation = Operation.FORWARD
     float32: tuple[Numerics, ...] = (Numerics.FLOAT32,)
-    volumes: bool = False
+    spatial: tuple[int, ...] = (2,)
 
     def __post_init__(self) -> None:
         for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from .dtypes import DType, Layout
+from .dtypes import Layout
 from .shape import ConvShape
 
 ASSUMED_IMAGES = 64         # of a layer with channels
@@ -37,11 +37,9 @@ def _class_of(images: int) -> int:
 
 
 def batch_matters(shape: ConvShape) -> bool:
-    """Whether a layer's choice knows its batch: floating-point layers with several channels a group, but for volumes of
-    float32 in NCHW, and depthwise ones of 16 bits in NHWC."""
-    if shape.channels == 1 or not shape.dtype.is_float:
-        return is_lanes_of_channels(shape)
-    return shape.dtype is not DType.FLOAT32 or shape.layout is not Layout.NCHW or shape.d is None
+    """Whether a layer's choice knows its batch: floating-point layers with several channels a group, and depthwise ones
+    of 16 bits in NHWC."""
+    return shape.channels > 1 and shape.dtype.is_float or is_lanes_of_channels(shape)
 
 
 def shared_batch(shape: ConvShape) -> int:

@@ -35,6 +35,11 @@ class Dimension(enum.Enum):
         return size
 
 
+# sizes of x and of y along the spatial axes, by how many these are
+IMAGE = {2: (Dimension.H, Dimension.W), 3: (Dimension.D, Dimension.H, Dimension.W)}
+OUTPUTS = {2: (Dimension.P, Dimension.Q), 3: (Dimension.Z, Dimension.P, Dimension.Q)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Length:
     """A number of elements: ``each`` times the values of ``by`` (the pixels of a batch: N, P and Q)."""

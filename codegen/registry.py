@@ -24,7 +24,7 @@ from .spec import Operation
 GROUP = "warpconv.algorithms"       # of entry points; each names an Algorithm
 ALGORITHMS: dict[str, Algorithm] = {}      # of forward layers
 GRADIENTS: dict[str, Algorithm] = {}       # of other operations
-VOLUMES: dict[str, Algorithm] = {}         # of layers of volumes, any operation
+VOLUMES: dict[str, Algorithm] = {}         # of layers of volumes alone, any operation
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
@@ -39,13 +39,13 @@ def algorithm(name: str) -> Algorithm:
     return found
 
 
-def serving(operation: Operation, volumes: bool = False) -> list[Algorithm]:
-    """The algorithms that are asked for an operation; those of forward layers for the data gradient, too."""
-    own = [row for row in GRADIENTS.values() if row.operation is operation]
-    if volumes:
-        also = Operation.FORWARD if operation is Operation.DATA_GRADIENT else operation
-        return [row for row in VOLUMES.values() if row.operation in (operation, also)] or own   # which say why not
-    return own + list(ALGORITHMS.values()) if operation in (Operation.FORWARD, Operation.DATA_GRADIENT) else own
+def serving(operation: Operation, axes: int = 2) -> list[Algorithm]:
+    """The algorithms that are asked for an operation of layers with so many spatial axes; those of forward layers for
+    the data gradient, too."""
+    also = Operation.FORWARD if operation is Operation.DATA_GRADIENT else operation
+    found = [row for row in (*VOLUMES.values(), *GRADIENTS.values(), *ALGORITHMS.values())
+             if row.operation in (operation, also)]
+    return [row for row in found if axes in row.spatial] or found       # which say why not
 
 
 def register(row: Algorithm, templates: PurePath | str | None = None) -> Algorithm:
@@ -89,7 +89,8 @@ def unregister(name: str) -> None:
 
 
 def _add(row: Algorithm) -> Algorithm:
-    (VOLUMES if row.volumes else ALGORITHMS if row.operation is Operation.FORWARD else GRADIENTS)[row.name] = row
+    of_images = ALGORITHMS if row.operation is Operation.FORWARD else GRADIENTS
+    (of_images if 2 in row.spatial else VOLUMES)[row.name] = row
     _forget()
     return row
 

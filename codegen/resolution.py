@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Protocol
@@ -159,7 +160,7 @@ class Resolution:
     def _rows(self) -> list[Algorithm]:
         """The algorithms that know every plan value that was asked for."""
         names = {name for name, _ in self.request.settings}
-        rows = serving(self.request.operation, self.request.layer.is_volume)
+        rows = serving(self.request.operation, len(self.request.layer.taps))
         having = [row for row in rows if names <= set(choices(row.options))] if names else rows
         if not having:
             known = (f"{row.name}: {', '.join(choices(row.options))}" for row in rows)
@@ -322,7 +323,7 @@ def _spec(row: Algorithm, request: Request) -> KernelSpec:
         forward = adjoint.refusal(layer) is None
         products = adjoint.layer_of(layer).reduction if forward else adjoint.least_products(layer)
     elif request.operation is Operation.FILTER_GRADIENT:    # of the fewest images that share the kernel
-        products = layer.p * layer.q * (assumed_batch(layer) if batch_matters(layer) else 1)
+        products = math.prod(layer.outputs) * (assumed_batch(layer) if batch_matters(layer) else 1)
     return request.spec(row.name, row.numerics_for(request.numerics, layer.dtype, products))
 
 

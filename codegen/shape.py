@@ -147,6 +147,16 @@ class ConvShape(Layer):
         return self.n, self.k, *self.outputs
 
     @property
+    def input_pixels(self) -> int:
+        """Pixels of x: N * H * W, of volumes N * D * H * W."""
+        return self.n * math.prod(self.image)
+
+    @property
+    def output_pixels(self) -> int:
+        """Pixels of y: N * P * Q, of volumes N * Z * P * Q."""
+        return self.n * math.prod(self.outputs)
+
+    @property
     def pitched(self) -> bool:
         """Whether x or y has gaps."""
         return self.x_pitch is not None or self.y_pitch is not None

@@ -4,8 +4,8 @@ Adding an algorithm: tests/algorithms/<name>/axes.py with its axes (the values t
 that turns a row of them into plan values, one that draws plan values for a drawn layer, and what else differs from the
 usual. The axes below are understood for every algorithm, and those that are left out have the layer's default:
 
-    filter (R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype · weight_dtype ·
-    out_dtype · cast · layout · epilogue · numerics · pitch
+    filter (R, S), of volumes (T, R, S) · channels (C, K, groups) · padding · padding_mode · stride · dilation · dtype ·
+    weight_dtype · out_dtype · cast · layout · epilogue · numerics · pitch
 
 Of an algorithm of another operation the same, as far as its layers have them; see ``Rows.operation``.
 
@@ -46,6 +46,7 @@ OUTPUTS = (None, "float32", "float16", "uint8", "int8", "uint16", "int16", "int3
 CASTS = ("nearest", "truncate")
 BORDERS = tuple(mode.value for mode in Border)
 PITCHES = pitches.KINDS                             # which arrays have gaps between their rows
+DEPTH = 5                                           # of volumes
 BORDER_VALUE = 3.0                                  # of "constant"; whole, so that integer arithmetic has it, too
 # image sizes: those around the 32 lanes, tall and wide ones
 SIZES: Mapping[str, tuple] = {
@@ -88,7 +89,7 @@ OTHER_FIELDS = ("stride", "dilation", "dtype", "layout", "padding_mode", "weight
 
 def layer_of(row: Row) -> dict[str, Any]:
     """The fields of ConvShape, without sizes, that a row of any algorithm stands for."""
-    (r, s), (c, k, groups) = row["filter"], row["channels"]
+    (*planes, r, s), (c, k, groups) = row["filter"], row["channels"]
     layer = {"c": c, "k": k, "groups": groups, "r": r, "s": s, "padding": row.get("padding", 0)}
     layer.update({name: row[name] for name in OTHER_FIELDS if name in row})
     if row.get("padding_mode") == Border.CONSTANT.value:
@@ -97,6 +98,10 @@ def layer_of(row: Row) -> dict[str, Any]:
         layer["padding"] = (r // 2, s // 2)
     if layer["padding"] == "large":            # larger than the filter: whole windows of zeros
         layer["padding"] = ((r + 1, r + 2), (s + 2, s + 1))
+    if planes:      # along the depth as along the rows
+        layer |= {"t": planes[0], "d": DEPTH}
+        layer.update((name, (layer[name][0], *layer[name])) for name in ("stride", "dilation", "padding")
+                     if isinstance(layer.get(name), tuple))
     return layer
 
 

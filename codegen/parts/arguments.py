@@ -6,19 +6,28 @@ from collections.abc import Iterable, Mapping
 
 from ..border import Border
 from ..classes import replace
+from ..dimension import IMAGE, OUTPUTS
 from ..dtypes import Layout
 from ..plan import Argument, Role
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
 
 
-SIZES = ("N", "H", "W", "P", "Q")
-VOLUME_SIZES = ("N", "D", "H", "W", "Z", "P", "Q")
 BORDER = "BORDER"       # the argument that is the value outside of the image
 
 
 def sizes_of(spec: KernelSpec) -> tuple[str, ...]:
     """The names of the sizes that are not baked in."""
-    return VOLUME_SIZES if spec.is_volume else SIZES
+    return ("N", *image_of(spec), *outputs_of(spec))
+
+
+def image_of(spec: KernelSpec) -> tuple[str, ...]:
+    """The names of the sizes of x along its spatial axes."""
+    return tuple(size.value for size in IMAGE[len(spec.taps)])
+
+
+def outputs_of(spec: KernelSpec) -> tuple[str, ...]:
+    """The same of y."""
+    return tuple(size.value for size in OUTPUTS[len(spec.taps)])
 
 
 def border_arguments(spec: KernelSpec, *, as_elements: bool = False) -> tuple[Argument, ...]:

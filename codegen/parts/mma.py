@@ -39,6 +39,8 @@ MOST_SPLIT = 32             # matrices of a warp's sums where factors are split:
 REGISTERS_SPLIT = 24
 REGISTERS_ROUNDED = 8       # where they are rounded to TF32,
 REGISTERS_EIGHT = 19        # and what ptxas has under way beside eight matrices of split factors
+# times as long as that of gradients of volumes whose windows are up to 16 bytes a tap (two layers, an H100, 2026-11-26)
+NARROW_WINDOWS = 2.5
 # Of a layer
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy: some stay in the cache
 SHARED_BYTES = 33.0         # that come to a multiprocessor in a cycle from the second-level cache: 8.6 TB/s in all
@@ -100,6 +102,11 @@ def product_slots(spec: KernelSpec, matrices: int, words: int) -> float:
     if spec.numerics is Numerics.TF32:
         return matrices * each + words
     return matrices * (3 * each + PROMOTE_SLOTS) + words * SPLIT_SLOTS
+
+
+def narrow_share(spec: KernelSpec, channels: int) -> float:
+    """Times as long as estimated that a gradient takes whose windows have so many channels of a tap."""
+    return NARROW_WINDOWS if spec.is_volume and spec.dtype.is_half and channels <= CELL else 1.0
 
 
 def factor_registers(warp_m: int, warp_n: int) -> int:

@@ -4,6 +4,8 @@ NHWC."""
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -17,6 +19,6 @@ def cycles(spec: KernelSpec, shape: ConvShape, units: tuple[int, ...] = STORE_UN
     ``along``: what a unit divides (None: an image's pixels)."""
     if not spec.dtype.is_half:
         return 0.0
-    divided = shape.p * shape.q if along is None else along
+    divided = math.prod(shape.outputs) if along is None else along
     unit = next(unit for unit in units if divided % unit == 0)
-    return OUTPUT_CYCLES[unit] * shape.n * shape.k * shape.p * shape.q / spec.hardware.multiprocessors
+    return OUTPUT_CYCLES[unit] * shape.k * shape.output_pixels / spec.hardware.multiprocessors

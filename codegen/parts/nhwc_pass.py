@@ -7,8 +7,10 @@ leave the pixels alone that no output reads (``sampled``). The templates are in 
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.layer import LARGEST_SIZE
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
@@ -37,6 +39,7 @@ class NhwcPass:
     padded: bool        # more than x has
     whole_cells: bool   # 16 bytes of x_nhwc are of one pixel
     sampled: bool       # x_nhwc has a pixel for each output
+    pixels_of_image: str    # of x_nhwc, as C
 
 
 def stored_channels(spec: KernelSpec) -> int:
@@ -49,22 +52,23 @@ def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool, 
     channels, stored = _channels(spec), stored_channels(spec)
     return NhwcPass(arguments=arguments, wide=wide, channels=channels, pixels=TILE // channels, stored=stored,
                     padded=stored != spec.c, whole_cells=stored * spec.dtype.itemsize % CELL_BYTES == 0,
-                    sampled=sampled)
+                    sampled=sampled,
+                    pixels_of_image=" * ".join(size.value for size in pixels_of(spec, sampled)[1:]))
 
 
 def argument(spec: KernelSpec) -> Argument:
     return Argument(name=PIXELS, role=Role.WORKSPACE, c_type=spec.dtype.c_name)
 
 
-def pixels_of(sampled: bool) -> tuple[Dimension, ...]:
+def pixels_of(spec: KernelSpec, sampled: bool) -> tuple[Dimension, ...]:
     """Whose product the pixels of x_nhwc are."""
-    return (Dimension.N, Dimension.P, Dimension.Q) if sampled else (Dimension.N, Dimension.H, Dimension.W)
+    return (Dimension.N, *(OUTPUTS if sampled else IMAGE)[len(spec.taps)])
 
 
 def launch(spec: KernelSpec, arguments: tuple[Argument, ...], sampled: bool = False) -> Launch:
     channels = _channels(spec)
     each = TILE // channels
-    pixels = Blocks(of=Dimension.N, by=pixels_of(sampled)[1:], add=each - 1, per=each)
+    pixels = Blocks(of=Dimension.N, by=pixels_of(spec, sampled)[1:], add=each - 1, per=each)
     grid = (pixels, Blocks(times=-(-stored_channels(spec) // channels), limit=GRID_LIMIT[1]), Blocks())
     return Launch(entry="to_nhwc", grid=grid, block=(THREADS, 1, 1), arguments=tuple(a.name for a in arguments))
 
@@ -74,14 +78,14 @@ def workspace(spec: KernelSpec, last_step: int, sampled: bool = False) -> Worksp
     channels where they are filled up."""
     stored, element = stored_channels(spec), spec.dtype.itemsize
     return Workspace(name=PIXELS, bytes_each=element * stored, first_step=0, last_step=last_step,
-                     per=tuple(Extent(of=size) for size in pixels_of(sampled)),
+                     per=tuple(Extent(of=size) for size in pixels_of(spec, sampled)),
                      most_bytes=element * LARGEST_SIZE if stored > spec.c and spec.index_bits == 32 else None)
 
 
 def cycles(spec: KernelSpec, shape: ConvShape, sampled: bool = False) -> float:
     """Cycles of the pass over a layer's input; sampled, over whole rows of those that are read."""
-    read = shape.p * min(shape.w, shape.q * SECTOR_BYTES // spec.dtype.itemsize) if sampled else shape.h * shape.w
-    written = shape.p * shape.q if sampled else shape.h * shape.w
+    read = shape.p * min(shape.w, shape.q * SECTOR_BYTES // spec.dtype.itemsize) if sampled else math.prod(shape.image)
+    written = shape.p * shape.q if sampled else read
     moved = spec.dtype.itemsize * shape.n * shape.c * (read + written)
     return LAUNCH_CYCLES + COPY_SHARE * moved / spec.hardware.copied_bytes
 

@@ -72,7 +72,7 @@ def work_of(shape: ConvShape | None) -> tuple[int, int]:
     if shape is None:
         return UNKNOWN_PIXELS, 0
     shape = shape.with_batch(assumed_batch(shape))
-    return shape.n * shape.p * shape.q, shape.bytes_moved
+    return shape.output_pixels, shape.bytes_moved
 
 
 def space(spec: KernelSpec, candidates: Callable[[KernelSpec, int], Iterable[Any]]) -> list[Any]:

@@ -17,13 +17,13 @@ def common_refusal(spec: KernelSpec, *, dtypes: tuple[DType, ...] = (DType.FLOAT
                    numerics: tuple[Numerics, ...] = (Numerics.FLOAT32,), borders: tuple[Border, ...] = ZEROS,
                    mixed: bool = False, residual: bool = False, separable: bool = False,
                    pitched: bool = False, operation: Operation = Operation.FORWARD,
-                   volumes: bool = False) -> str | None:
+                   spatial: tuple[int, ...] = (2,)) -> str | None:
     """The reason why an algorithm that serves these types, layouts, arithmetic and borders cannot serve the spec, or
     None. ``mixed``: outputs of another type than the inputs are served; ``residual``: its stores read one;
     ``separable``: filters given as factors; ``pitched``: arrays with gaps; ``operation``: what is computed;
-    ``volumes``: layers of three spatial axes are served, and no others."""
-    if spec.is_volume is not volumes:
-        return "images are not served, only volumes" if volumes else "volumes are not served, only images"
+    ``spatial``: how many spatial axes layers may have."""
+    if len(spec.taps) not in spatial:
+        return "volumes are not served, only images" if spec.is_volume else "images are not served, only volumes"
     for what, value, served in (("element type", spec.dtype, dtypes), ("layout", spec.layout, layouts),
                                 ("arithmetic", spec.numerics, numerics), ("border", spec.padding_mode, borders)):
         if value not in served:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpconv.codegen.classes import dataclass, replace
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import GRID_LIMIT, QUARTERS
 from warpconv.codegen.plan import Argument, Blocks, Extent, KernelPlan, Launch, Role, Workspace
@@ -19,7 +19,7 @@ TILE, ROWS = 64, 4              # of a block: pixels and channels of its tile; r
 BANK_BYTES = 4
 LAUNCH_CYCLES = 3500.0          # of a launch,
 COPY_SHARE = 1.3                # and of its bytes, at the speed of a copy: of float32 (an H200, 2026-11-23)
-_SIZES = {"x": (Dimension.H, Dimension.W), "dx": (Dimension.H, Dimension.W), "dy": (Dimension.P, Dimension.Q)}
+_SIZES = {"x": IMAGE, "dx": IMAGE, "dy": OUTPUTS}       # of the arrays along the spatial axes, by how many these are
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class Order:
 
     array: str          # x, dy or dx
     channels: int
-    rows: str           # of its images, as C has them
-    columns: str
+    sizes: tuple[str, ...]      # of its images along the spatial axes, as C has them
     back: bool          # from NHWC to NCHW
     gap: int            # elements beside a row of a tile: a column's lie in different banks
     pairs: bool         # whether elements are of 16 bits: pixels are moved by twos where images lie so,
@@ -54,7 +53,7 @@ class Order:
     def arguments(self) -> tuple[str, ...]:
         """What is read, what is written, and sizes."""
         arrays = (self.inner, self.array) if self.back else (self.array, self.inner)
-        return (*arrays, "N", self.rows, self.columns)
+        return (*arrays, "N", *self.sizes)
 
 
 def in_nhwc(spec: KernelSpec) -> KernelSpec:
@@ -67,7 +66,7 @@ def plan_of(spec: KernelSpec, inner: KernelPlan) -> KernelPlan:
     program = inner.program
     orders = tuple(_order(spec, a.name) for a in program.arguments if a.name in _SIZES)
     names = {order.array: order.inner for order in orders}
-    before, behind = ([_launch(order) for order in orders if order.back is back] for back in (False, True))
+    before, behind = ([_launch(spec, order) for order in orders if order.back is back] for back in (False, True))
     steps = (*before, *(_renamed(step, names) for step in program.steps), *behind)
     arguments = (*(replace(a, multiple_of=1) if a.name in names else a for a in program.arguments),
                  *(Argument(name=name, role=Role.WORKSPACE, c_type=spec.dtype.c_name) for name in names.values()))
@@ -75,7 +74,7 @@ def plan_of(spec: KernelSpec, inner: KernelPlan) -> KernelPlan:
                   for w in program.workspaces)
     product = next(i for i, step in enumerate(steps) if isinstance(step, Launch) and step.entry == spec.name)
     images = tuple(Workspace(name=order.inner, bytes_each=spec.dtype.itemsize * order.channels,
-                             per=tuple(Extent(of=size) for size in (Dimension.N, *_SIZES[order.array])),
+                             per=tuple(Extent(of=size) for size in (Dimension.N, *_sizes(spec, order.array))),
                              first_step=product if order.back else 0,
                              last_step=len(steps) - 1 if order.back else product) for order in orders)
     return replace(
@@ -89,21 +88,27 @@ def instructions(spec: KernelSpec, shape: ConvShape, *arrays: str) -> float:
     """Issue slots of the whole chip while arrays are brought to the other order; 0 in NHWC."""
     if spec.layout is Layout.NHWC:
         return 0.0
-    images = {"x": spec.c * shape.h * shape.w, "dx": spec.c * shape.h * shape.w, "dy": spec.k * shape.p * shape.q}
-    moved = 2 * spec.dtype.itemsize * shape.n * sum(images[name] for name in arrays)
+    image = spec.c * shape.input_pixels
+    elements = {"x": image, "dx": image, "dy": spec.k * shape.output_pixels}
+    moved = 2 * spec.dtype.itemsize * sum(elements[name] for name in arrays)
     cycles = len(arrays) * LAUNCH_CYCLES + COPY_SHARE * moved / spec.hardware.copied_bytes
     return QUARTERS * spec.hardware.multiprocessors * cycles
 
 
 def _order(spec: KernelSpec, array: str) -> Order:
-    channels, (rows, columns) = spec.k if array == "dy" else spec.c, _SIZES[array]
-    return Order(array=array, channels=channels, rows=rows.value, columns=columns.value, back=array == "dx",
+    channels = spec.k if array == "dy" else spec.c
+    return Order(array=array, channels=channels, sizes=tuple(size.value for size in _sizes(spec, array)),
+                 back=array == "dx",
                  gap=BANK_BYTES // spec.dtype.itemsize, pairs=spec.dtype.is_half,
                  channel_pairs=spec.dtype.is_half and channels % 2 == 0)
 
 
-def _launch(order: Order) -> Launch:
-    pixels = Blocks(of=Dimension.N, by=_SIZES[order.array], add=TILE - 1, per=TILE)
+def _sizes(spec: KernelSpec, array: str) -> tuple[Dimension, ...]:
+    return _SIZES[array][len(spec.taps)]
+
+
+def _launch(spec: KernelSpec, order: Order) -> Launch:
+    pixels = Blocks(of=Dimension.N, by=_sizes(spec, order.array), add=TILE - 1, per=TILE)
     grid = (pixels, Blocks(times=-(-order.channels // TILE), limit=GRID_LIMIT[1]), Blocks())
     return Launch(entry=order.entry, grid=grid, block=(TILE, ROWS, 1), arguments=order.arguments)
 

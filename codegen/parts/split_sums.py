@@ -3,7 +3,7 @@ that equal inputs give equal bits. The template is parts/split_sums.cuh.jinja.""
 
 from __future__ import annotations
 
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dimension import OUTPUTS, Dimension
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
 from warpconv.codegen.spec import KernelSpec
 
@@ -18,11 +18,11 @@ def argument() -> Argument:
 def workspace(spec: KernelSpec, splits: int, product: int) -> Workspace:
     """``splits`` floats an output, from the step of the products to the next one, which adds them."""
     return Workspace(name=SUMS, bytes_each=4 * spec.k * splits, first_step=product, last_step=product + 1,
-                     per=(Extent(of=Dimension.N), Extent(of=Dimension.P), Extent(of=Dimension.Q)))
+                     per=tuple(Extent(of=size) for size in (Dimension.N, *OUTPUTS[len(spec.taps)])))
 
 
 def launch(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
     """The parts of every sum to its output."""
-    outputs = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=spec.k, add=THREADS - 1, per=THREADS)
+    outputs = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], each=spec.k, add=THREADS - 1, per=THREADS)
     return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(THREADS, 1, 1),
                   arguments=tuple(a.name for a in taken))

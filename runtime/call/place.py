@@ -38,7 +38,7 @@ def resolve_device(device: str, x: ArrayView | None, shape: ConvShape) -> int | 
     if kind == "cuda":
         raise DeviceError(f"no GPU can be used: {reason}", argument="device", value=device,
                           hint="device='cpu' executes the same kernel without one")
-    _warn_once(reason, shape.n * shape.k * shape.p * shape.q * shape.reduction / 25 / CPU_RATE)
+    _warn_once(reason, shape.macs / 25 / CPU_RATE)
     return None
 
 

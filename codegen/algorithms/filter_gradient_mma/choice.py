@@ -13,7 +13,8 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, STEP_SLOTS, block_cycles,
-                                        depth_slots, layer_cycles, matrices_refusal, matrix_depth, product_slots)
+                                        depth_slots, layer_cycles, matrices_refusal, matrix_depth, narrow_share,
+                                        product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -115,8 +116,8 @@ def _warp_slots(spec: KernelSpec, options: FilterGradientMmaOptions, steps: int)
 
 def instructions(spec: KernelSpec, options: FilterGradientMmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer's gradient is made."""
-    found = cycles(spec, options, shape.n * shape.p * shape.q, shape.bytes_moved)
-    return QUARTERS * spec.hardware.multiprocessors * found
+    found = cycles(spec, options, shape.output_pixels, shape.bytes_moved)
+    return narrow_share(spec, spec.channels) * QUARTERS * spec.hardware.multiprocessors * found
 
 
 def fma_of(options: FilterGradientMmaOptions) -> int:

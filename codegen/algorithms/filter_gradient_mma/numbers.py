@@ -133,7 +133,7 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
         cell=cell_of(spec), depth=matrix_depth(spec), split_factors=spec.numerics is Numerics.TF32X3,
         gradients=copies_of(spec, options, options.tile_m, options.vector_m),
         windows=copies_of(spec, options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
-        one_tap=spec.r == spec.s == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),
+        one_tap=max(spec.taps) == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),
         warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
         m_tiles=-(-spec.filters // options.tile_m), n_tiles=-(-spec.reduction // options.tile_n),

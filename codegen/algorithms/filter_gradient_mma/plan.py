@@ -22,7 +22,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.parts import partial_sums, reordered
-from warpconv.codegen.parts.arguments import demanding, gradient_arguments
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments, sizes_of
 from warpconv.codegen.parts.mma import FACTORS, MOST_STAGES, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
@@ -40,14 +40,15 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    if min(spec.channels, spec.filters) < LEAST_CHANNELS and (spec.groups > 1 or spec.filters < LEAST_CHANNELS):
+    few = spec.filters < LEAST_CHANNELS and not spec.is_volume      # for which nothing else is there
+    if min(spec.channels, spec.filters) < LEAST_CHANNELS and (spec.groups > 1 or few):
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
     if (refusal := units_refusal(spec)) is not None:
         return refusal
     refusal = common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=borders,
-                             numerics=arithmetic_of(spec), operation=Operation.FILTER_GRADIENT)
+                             numerics=arithmetic_of(spec), operation=Operation.FILTER_GRADIENT, spatial=(2, 3))
     return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
 
 
@@ -67,7 +68,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     elements = spec.k * spec.reduction
     blocks = Blocks(times=numbers.m_tiles * numbers.n_tiles * spec.groups * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
-                    arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"),
+                    arguments=("x", "dy", partial_sums.PARTS, *sizes_of(spec)),
                     shared_bytes=numbers.shared_bytes)
     aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
     arguments = demanding(gradient_arguments(spec), aligned)
@@ -121,4 +122,4 @@ ALGORITHM = Algorithm(name="filter_gradient_mma",
                       summary="the filter's gradient of dense layers as a product of matrices on the tensor cores",
                       options=FilterGradientMmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
                       estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT,
-                      float32=SPLIT)
+                      float32=SPLIT, spatial=(2, 3))

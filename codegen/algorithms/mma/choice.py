@@ -8,6 +8,7 @@ in the mean, 1.11 at most.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
@@ -77,7 +78,7 @@ def shared_bytes(spec: KernelSpec, options: MmaOptions) -> int:
 
 def reduction_steps(spec: KernelSpec, options: MmaOptions) -> int:
     """Tiles of the reduction."""
-    return -(-stored_channels(spec) * spec.r * spec.s // options.tile_k)
+    return -(-stored_channels(spec) * math.prod(spec.taps) // options.tile_k)
 
 
 def _stores_fit(spec: KernelSpec, options: MmaOptions) -> bool:
@@ -109,7 +110,7 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     """Cycles of a layer, of resolved plan values: its blocks in rounds of what the chip holds at a time, the bytes of
     its tiles, or those of its arrays, whichever takes longest."""
     warps = options.warps_m * options.warps_n
-    pixels = shape.n * shape.p * shape.q
+    pixels = shape.output_pixels
     blocks = -(-pixels // options.tile_m) * -(-spec.filters // options.tile_n) * spec.groups * options.splits
     blocks //= options.groups_tile
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
@@ -149,7 +150,7 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
 def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     """Cycles that a block waits for pieces of planes; half of a step's first copy comes beside the filters."""
     each = next(cycles for unit, cycles in PLANE_CYCLES.items()
-                if shape.h * shape.w % unit == 0 and (options.vector > 1 or unit == 1))
+                if math.prod(shape.image) % unit == 0 and (options.vector > 1 or unit == 1))
     threads = LANES * options.warps_m * options.warps_n
     copies = options.tile_m * options.tile_k / cell_of(spec) / threads
     return each * (copies - 0.5) * reduction_steps(spec, options) / options.splits
@@ -159,9 +160,10 @@ def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> flo
     """Issue slots of the whole chip while a layer runs."""
     share = 1.0
     if spec.numerics is Numerics.TF32X3:
-        share = (SPLIT_SHARE if spec.layout is Layout.NHWC else MANY_SHARE if shape.n * shape.p * shape.q > FEW_PIXELS
+        share = (SPLIT_SHARE if spec.layout is Layout.NHWC else MANY_SHARE if shape.output_pixels > FEW_PIXELS
                  else NCHW_SHARE)
-    elif spec.dtype.is_half and spec.layout is Layout.NHWC and spec.r * spec.s > 1 and _are_narrow(spec):
+    elif (spec.dtype.is_half and (spec.layout is Layout.NHWC or spec.is_volume) and max(spec.taps) > 1
+          and _are_narrow(spec)):
         share += NARROW_SHARE / spec.channels
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import DType, Layout
@@ -82,9 +84,8 @@ class MmaNumbers:
     find_taps: bool             # whether a tap in the padding is a pixel of the image
     outside: Vector             # a copy of the border's value
     registers: int
+    inside: str                 # when a tap lies in the image, as C
     side_threads: int = SIDE_THREADS
-
-    inside: str = "(unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W"     # when a tap lies in the image
 
     @property
     def zero_copies(self) -> bool:
@@ -178,7 +179,7 @@ def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None 
     windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, vector) // threads
     beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if vector * spec.dtype.itemsize == 2 else 0)
     beside += sums // SUMS_PLANES if reads_planes(spec) and spec.dtype.is_half else 0
-    return sums + factors + 3 * windows + beside
+    return sums + factors + (1 + len(spec.taps)) * windows + beside
 
 
 def matrices(spec: KernelSpec, options: MmaOptions) -> tuple[int, int]:
@@ -197,7 +198,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     copy_columns = options.tile_k // options.vector
     channels = stored_channels(spec)
-    products = channels * spec.r * spec.s
+    products = channels * math.prod(spec.taps)
     k_steps = -(-products // options.tile_k)
     stage = (options.tile_m + options.tile_n) * options.tile_k
     padded = any(map(any, spec.padding))
@@ -233,4 +234,6 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         shared_bytes=max(itemsize * options.stages * stage, staged_bytes(spec, options)),
         guard_taps=padded and not reads,
         one_value=one_value, find_taps=padded and reads, outside=vector_of(spec.dtype, options.vector, BORDER),
-        registers=planned_registers(spec, options))
+        registers=planned_registers(spec, options),
+        inside=" && ".join(f"(unsigned){at} < (unsigned){size}" for at, size in zip("dhw"[-len(spec.taps):],
+                                                                                   "DHW"[-len(spec.taps):])))

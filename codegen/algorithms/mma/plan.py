@@ -21,12 +21,12 @@ from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import replace
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dimension import OUTPUTS, Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, THREAD_REGISTERS
 from warpconv.codegen.parts import nhwc_pass, split_sums
-from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
+from warpconv.codegen.parts.arguments import BORDER, demanding, image_of, layer_arguments, named, outputs_of, sizes_of
 from warpconv.codegen.parts.mma import (CELL_BYTES, FACTORS, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS,
                                         SPLIT, arithmetic_of, cell_of, matrices_refusal, matrix_depth, units_refusal)
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
@@ -56,7 +56,7 @@ def supports(spec: KernelSpec) -> str | None:
         return refusal
     return common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC),
                           numerics=arithmetic_of(spec), borders=BORDERS,
-                          residual=True) or border_refusal(spec)
+                          residual=True, spatial=(2, 3)) or border_refusal(spec)
 
 
 def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
@@ -70,9 +70,9 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     split, passed = options.splits > 1, is_passed(spec)
     arguments = _arguments(spec, options)
     taken = named(arguments, nhwc_pass.PIXELS if passed else "x", FILTER,
-                  *((split_sums.SUMS,) if split else ("bias", "residual", "y")), "N", "H", "W", "P", "Q", BORDER)
-    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q")
-    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W")
+                  *((split_sums.SUMS,) if split else ("bias", "residual", "y")), *sizes_of(spec), BORDER)
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", *outputs_of(spec))
+    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", *image_of(spec))
     numbers = make_numbers(spec, options, taken, adding,
                            nhwc_pass.make_pass(spec, passing, wide=options.vector > 1) if passed else None)
     steps = ([nhwc_pass.launch(spec, passing)] if passed else []) + [_product(spec, options, numbers)]
@@ -164,7 +164,7 @@ def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:
 
 def _product(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Launch:
     """Blocks of one tile of pixels stand side by side, so that they find its pixels in the cache."""
-    pixels = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=options.tile_m - 1, per=options.tile_m,
+    pixels = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], add=options.tile_m - 1, per=options.tile_m,
                     times=numbers.n_tiles * numbers.group_tiles * options.splits)
     return Launch(entry=spec.name, grid=(pixels, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
@@ -185,7 +185,7 @@ def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:
     return Cost(unit=f"a warp's {numbers.warp_m} pixels x {numbers.warp_n} filters",
                 warp_loads=numbers.k_steps * (numbers.pixel_copies + numbers.filter_copies), shuffles=0,
                 fma=products * numbers.warp_m * numbers.warp_n // LANES, registers=numbers.registers,
-                direct_loads=spec.channels * spec.r * spec.s * numbers.warp_m * numbers.warp_n // LANES)
+                direct_loads=spec.reduction * numbers.warp_m * numbers.warp_n // LANES)
 
 
 def _phrase(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> str:
@@ -212,5 +212,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="mma", summary="a product of matrices on the tensor cores, pixels gathered as they lie",
                       options=MmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=lighter, float32=SPLIT)
+                      estimate=estimate, lighter=lighter, float32=SPLIT, spatial=(2, 3))
 

@@ -13,7 +13,7 @@ from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS,
                                         MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrices_refusal,
-                                        matrix_depth, product_slots)
+                                        matrix_depth, narrow_share, product_slots)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -74,7 +74,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesMmaOptions
     pixels, moved = UNKNOWN_PIXELS, 0
     if shape is not None:
         shape = shape.with_batch(assumed_batch(shape))
-        pixels, moved = shape.n * shape.h * shape.w, shape.bytes_moved
+        pixels, moved = shape.input_pixels, shape.bytes_moved
     return min(candidates(spec), key=lambda options: cycles(spec, resolved(spec, options), pixels, moved))
 
 
@@ -105,5 +105,5 @@ def _warp_slots(spec: KernelSpec, options: PhasesMmaOptions, steps: int) -> floa
 
 def instructions(spec: KernelSpec, options: PhasesMmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer's gradient is made."""
-    found = cycles(spec, options, shape.n * shape.h * shape.w, shape.bytes_moved)
-    return QUARTERS * spec.hardware.multiprocessors * found
+    found = cycles(spec, options, shape.input_pixels, shape.bytes_moved)
+    return narrow_share(spec, spec.filters) * QUARTERS * spec.hardware.multiprocessors * found

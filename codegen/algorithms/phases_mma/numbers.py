@@ -6,6 +6,7 @@ multiple of t, at output ``j`` and that multiple. These taps, and their outputs,
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from warpconv.codegen.classes import dataclass, replace
@@ -30,19 +31,21 @@ REGISTERS_SINGLE = 24           # and of float32, by what ptxas takes (sm_80, sm
 
 @dataclass(frozen=True)
 class Phase:
-    """The pixels ``row``, ``row + stride``, .. and the taps that they meet."""
+    """Every stride-th pixel along each axis, and the taps that they meet: numbers along the spatial axes."""
 
-    row: int
-    column: int
-    tap_rows: int           # rows and columns of taps,
-    tap_columns: int
-    up: int                 # the output of the phase's first pixel and the first of them, which later taps are before
-    left: int
-    first_tap: int          # taps of the phases before this
+    first: tuple[int, ...]      # pixel
+    met: tuple[int, ...]        # taps,
+    output: tuple[int, ...]     # and where the first pixel meets the first of them: later ones before
+    first_tap: int              # taps of the phases before this
 
     @property
     def taps(self) -> int:
-        return self.tap_rows * self.tap_columns
+        return math.prod(self.met)
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """As the text's table has them."""
+        return (*self.first, *self.met, *self.output, self.first_tap)
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,7 @@ class PhasesMmaNumbers:
     split_factors: bool     # whether factors are float32 in two parts
     phases: tuple[Phase, ...]           # those of the most taps first
     places: tuple[Place, ...]           # of every tap
-    up_step: int            # outputs from a tap of a phase to the next one
-    left_step: int
+    steps: tuple[int, ...]  # outputs from a tap of a phase to the next one, backwards, along each axis
     vector: int             # elements of a copy,
     copy_bytes: int         # and its bytes
     store_vector: int       # channels that a lane stores together
@@ -104,16 +106,16 @@ def _axis(taps: int, stride: int, dilation: int, pad: int) -> list[list[int]]:
 
 def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
     """All phases of the stride, those of the most taps first: their blocks take longest."""
-    rows, columns = (_axis(taps, stride, dilation, pad) for taps, stride, dilation, (pad, _) in zip(
-        spec.taps, spec.stride, spec.dilation, spec.padding))
+    axes = [_axis(taps, stride, dilation, pad) for taps, stride, dilation, (pad, _) in zip(
+        spec.taps, spec.stride, spec.dilation, spec.padding)]
 
-    def output(axis: int, phase: int, taps: list[int]) -> int:
-        first = taps[0] if taps else 0
+    def output(axis: int, phase: int) -> int:
+        first = axes[axis][phase][0] if axes[axis][phase] else 0
         return (phase + spec.padding[axis][0] - first * spec.dilation[axis]) // spec.stride[axis]
 
-    found = [Phase(row=a, column=b, tap_rows=len(down), tap_columns=len(across), up=output(0, a, down),
-                   left=output(1, b, across), first_tap=0)
-             for a, down in enumerate(rows) for b, across in enumerate(columns)]
+    found = [Phase(first=first, met=tuple(len(taps[phase]) for taps, phase in zip(axes, first)),
+                   output=tuple(map(output, range(len(axes)), first)), first_tap=0)
+             for first in itertools.product(*map(range, spec.stride))]
     made: list[Phase] = []
     for phase in sorted(found, key=lambda phase: -phase.taps):
         made.append(replace(phase, first_tap=sum(before.taps for before in made)))
@@ -121,16 +123,14 @@ def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
 
 
 def _places(spec: KernelSpec, phases: tuple[Phase, ...]) -> tuple[Place, ...]:
-    by_pixel = {(phase.row, phase.column): phase for phase in phases}
-    found = []
-    for r in range(spec.r):
-        for s in range(spec.s):
-            a, b = ((tap * dilation - pad) % stride for tap, dilation, (pad, _), stride in zip(
-                (r, s), spec.dilation, spec.padding, spec.stride))
-            phase = by_pixel[a, b]
-            row, column = (tap // (stride // math.gcd(stride, dilation)) for tap, stride, dilation in zip(
-                (r, s), spec.stride, spec.dilation))
-            found.append(Place(before=phase.first_tap, taps=phase.taps, index=row * phase.tap_columns + column))
+    by_pixel, found = {phase.first: phase for phase in phases}, []
+    for taps in itertools.product(*map(range, spec.taps)):
+        first = tuple((tap * dilation - pad) % stride for tap, dilation, (pad, _), stride in zip(
+            taps, spec.dilation, spec.padding, spec.stride))
+        phase, index = by_pixel[first], 0
+        for tap, met, stride, dilation in zip(taps, phase.met, spec.stride, spec.dilation):
+            index = index * met + tap // (stride // math.gcd(stride, dilation))
+        found.append(Place(before=phase.first_tap, taps=phase.taps, index=index))
     return tuple(found)
 
 
@@ -157,7 +157,7 @@ def planned_registers(spec: KernelSpec, options: PhasesMmaOptions) -> int:
     windows = options.tile_m * options.tile_k // (vector_of(spec) * threads_of(options))
     factors = registers_of_factors(spec, warp_m // MATRIX_ROWS, warp_n // MATRIX_COLUMNS)
     beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if spec.dtype is DType.FLOAT32 else 0)
-    return warp_m * warp_n // LANES + factors + 3 * windows + beside
+    return warp_m * warp_n // LANES + factors + (1 + len(spec.taps)) * windows + beside
 
 
 def shared_bytes(spec: KernelSpec, options: PhasesMmaOptions) -> int:
@@ -185,11 +185,11 @@ def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[A
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     cells, columns = options.tile_k // cell_of(spec), options.tile_k // vector
     rows = threads // columns
-    up, left = (dilation // math.gcd(stride, dilation) for stride, dilation in zip(spec.stride, spec.dilation))
+    steps = tuple(dilation // math.gcd(stride, dilation) for stride, dilation in zip(spec.stride, spec.dilation))
     return PhasesMmaNumbers(
         arguments=arguments, cell=cell_of(spec), depth=matrix_depth(spec),
-        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=_places(spec, phases), up_step=up,
-        left_step=left, vector=vector, copy_bytes=spec.dtype.itemsize * vector,
+        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=_places(spec, phases), steps=steps,
+        vector=vector, copy_bytes=spec.dtype.itemsize * vector,
         store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,
         swizzle="row" if cells == 8 else "row >> 1", swizzle_mask=cells - 1, copy_columns=columns, copy_rows=rows,
@@ -198,6 +198,6 @@ def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[A
         guard_channels=spec.channels % options.tile_n != 0, odd_channels=spec.channels % 2 != 0,
         stores_bias=Epilogue.BIAS in spec.epilogue, stage=(options.tile_m + options.tile_n) * options.tile_k,
         shared_bytes=shared_bytes(spec, options), stages_ahead=options.stages - 2,
-        turn_tiles=(-(-spec.filters // TURN_TILE), -(-spec.channels * spec.r * spec.s // TURN_TILE)),
+        turn_tiles=(-(-spec.filters // TURN_TILE), -(-spec.channels * math.prod(spec.taps) // TURN_TILE)),
         turn_tile=TURN_TILE, turn_gap=BANK_BYTES // spec.dtype.itemsize, turn_rows=TURN_ROWS,
         registers=planned_registers(spec, options))

@@ -14,15 +14,16 @@ split in registers and whose sums are added in float32 after every instruction (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
-from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dimension import IMAGE, Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts import reordered
-from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named, sizes_of
 from warpconv.codegen.parts.mma import FACTORS, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
@@ -42,18 +43,19 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    if min(spec.channels, spec.filters) < LEAST_CHANNELS:
+    channels = LEAST_CHANNELS if spec.is_volume else spec.channels      # for which nothing else is there
+    if min(channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     if spec.filters % 2 and spec.dtype.is_half:
         return f"{spec.filters} filters a group: copies are of two at least"
-    taps, phases = spec.r * spec.s, spec.stride[0] * spec.stride[1]
+    taps, phases = math.prod(spec.taps), math.prod(spec.stride)
     if taps > MOST_TAPS or phases > MOST_PHASES:
         return f"{taps} taps in {phases} phases (at most {MOST_TAPS} in {MOST_PHASES})"
     if (refusal := units_refusal(spec)) is not None:
         return refusal
     return common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
-                          numerics=arithmetic_of(spec), operation=Operation.DATA_GRADIENT)
+                          numerics=arithmetic_of(spec), operation=Operation.DATA_GRADIENT, spatial=(2, 3))
 
 
 def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
@@ -70,13 +72,13 @@ def plan(spec: KernelSpec, options: PhasesMmaOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     arguments = (*gradient_arguments(spec), Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
-    numbers = make_numbers(spec, options, named(arguments, "dy", TURNED, "bias", "dx", "N", "H", "W", "P", "Q"))
+    numbers = make_numbers(spec, options, named(arguments, "dy", TURNED, "bias", "dx", *sizes_of(spec)))
     aligned = {"dy": numbers.copy_bytes, "dx": spec.dtype.itemsize * numbers.store_vector}
     arguments = demanding(arguments, aligned)
     turn = Launch(entry=TURN, block=(TURN_TILE, TURN_ROWS, 1), arguments=("w", TURNED), grid=(
         Blocks(times=numbers.turn_tiles[0] * numbers.turn_tiles[1] * spec.groups), Blocks(), Blocks()))
     each = len(numbers.phases) * options.tile_m
-    tiles = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), add=each - 1, per=each,
+    tiles = Blocks(of=Dimension.N, by=IMAGE[len(spec.taps)], add=each - 1, per=each,
                    times=numbers.n_tiles * spec.groups)
     product = Launch(entry=spec.name, grid=(tiles, Blocks(times=len(numbers.phases)), Blocks()),
                      block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in numbers.arguments),
@@ -112,4 +114,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="phases_mma",
                       summary="data gradient of strided dense layers: a product of matrices for each phase",
                       options=PhasesMmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.DATA_GRADIENT, float32=SPLIT)
+                      estimate=estimate, operation=Operation.DATA_GRADIENT, float32=SPLIT, spatial=(2, 3))

@@ -30,6 +30,10 @@ from .options import Form
 
 MOST_SUMS = 32              # of a thread of loops: taps whose products it sums
 BLOCKS_EACH = 8             # that a multiprocessor shall have
+# Dense layers of volumes, 17 of them in float16 and float32 (an H100, 2026-11-26): slots of a product of `loops`, and
+# times as long as its instructions `march` takes
+LOOP_SLOTS = 60
+MARCH_PACE = 1.8
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class FilterLoopsNumbers:
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS, volumes=True,
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS, spatial=(3,),
                              operation=Operation.FILTER_GRADIENT)
     return refusal or ("the filter's gradient takes no epilogue" if spec.epilogue else None)
 
@@ -196,12 +200,12 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions: of ``loops`` a load with its guard and an FMA for each product; of ``march`` products, loads
-    from shared memory and copies of each plane."""
+    """Issue slots: of ``loops`` a load with its guard and an FMA for each product, whose lanes wait for
+    loads far apart; of ``march`` products, loads from shared memory and copies of each plane."""
     outputs = shape.n * shape.k * shape.depths[1] * shape.p * shape.q
     options: FilterGradientOptions = plan.options
     if options.form is Form.LOOPS:
-        return outputs / 32 * shape.reduction * 5
+        return outputs / 32 * shape.reduction * LOOP_SLOTS
     if options.form is Form.LANES:
         lanes: LanesNumbers = plan.numbers
         loads = 5 * (lanes.rows_read * lanes.columns_read / (options.rows * options.columns) + lanes.slots + 1)
@@ -214,10 +218,10 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     steps = outputs / 32 / each * shape.channels * made.tap_tiles[0] * made.tap_tiles[1]
     copies = plan.spec.stride[0] * (20 + reads + 4 * made.tile.copies)
     halo = 1 + (made.slots - 1) * options.pieces / shape.depths[1]
-    return steps * halo * (products + copies + each * (made.slots + 1))
+    return MARCH_PACE * steps * halo * (products + copies + each * (made.slots + 1))
 
 
 ALGORITHM = Algorithm(name="volume_filter",
                       summary="volumes: the filter's gradient, summed in a fixed order; any layer",
                       options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.FILTER_GRADIENT, volumes=True)
+                      estimate=estimate, operation=Operation.FILTER_GRADIENT, spatial=(3,))

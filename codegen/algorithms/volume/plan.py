@@ -36,6 +36,10 @@ LANE_REGISTERS = 150
 WIDE_REGISTERS = 136        # of lanes with strides or many taps, whose patches have many rows and columns
 BLOCKS_EACH = 8             # that a multiprocessor shall have, one after the other
 PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
+# Dense layers of volumes, 17 of them in float16 and float32 (an H100, 2026-11-26): slots of a product of `loops`, and
+# times as long as its instructions `march` takes
+LOOP_SLOTS = {Layout.NCHW: 12, Layout.NHWC: 40}
+MARCH_PACE = 2.0
 TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
 LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
 
@@ -43,7 +47,7 @@ LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
 def supports(spec: KernelSpec) -> str | None:
     return common_refusal(spec, dtypes=FLOATS + PIXELS, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS,
                           numerics=(Numerics.FLOAT32, Numerics.INT32), mixed=True, residual=True,
-                          volumes=True) or integer_border(spec)
+                          spatial=(3,)) or integer_border(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
@@ -274,11 +278,11 @@ def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """Warp instructions: of ``march`` products, loads from shared memory and copies of each plane; of ``loops`` two
-    loads with their guards for each product."""
+    """Issue slots: of ``march`` products, loads from shared memory and copies of each plane; of ``loops`` two loads
+    with their guards for each product, whose lanes wait for what lies far apart."""
     outputs = shape.n * shape.k * shape.depths[1] * shape.p * shape.q
     if plan.options.form is Form.LOOPS:
-        return outputs / 32 * (40 + 8 * shape.reduction)
+        return outputs / 32 * (40 + LOOP_SLOTS[shape.layout] * shape.reduction)
     options: VolumeOptions = plan.options
     if options.form is Form.LANES:
         lanes: LanesNumbers = plan.numbers
@@ -289,9 +293,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     reads = plan.spec.r * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors) * shape.channels
     planes = outputs / 32 / each * (plan.spec.stride[0] + (made.slots - 1) * options.chunks / shape.depths[1])
     copies = 4 * made.tile.copies * shape.channels
-    return outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4
+    return MARCH_PACE * (outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4)
 
 
 ALGORITHM = Algorithm(name="volume", summary="volumes: a block walks along the depth, each plane is read about once",
                       options=VolumeOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, volumes=True)
+                      estimate=estimate, spatial=(3,))

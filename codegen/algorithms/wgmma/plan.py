@@ -183,7 +183,7 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
         rows, columns = box_of(spec, options)
         return replace(made, box=(each, columns, rows, 1))
     if is_plain(spec, options):
-        pixels = Length(by=nhwc_pass.pixels_of(is_sampled(spec, options)))
+        pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
     (top, bottom), (left, right) = spec.padding
     reach = spec.dilation[1] * (spec.s - 1), spec.dilation[0] * (spec.r - 1)

@@ -9,7 +9,7 @@ from tests.axes import DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 2), (2, 1), (5, 7)),
+    "filter": ((1, 1), (3, 2), (2, 1), (5, 7), (2, 3, 2)),
     "channels": ((40, 72, 1), (64, 64, 1), (3, 64, 1), (20, 18, 1), (16, 9, 1), (48, 32, 4), (96, 136, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 2), (2, 3)),
     "dilation": (1, (2, 3)), "dtype": DTYPES, "layout": LAYOUTS,
@@ -54,6 +54,8 @@ def variants() -> Iterable[Row]:
             {**SPLIT, "channels": (48, 32, 4), "tile": (32, 256, 1, 4), "dilation": (2, 3)},
             {**ROUNDED, "channels": (96, 136, 1), "tile": (128, 128, 2, 4), "padding": "valid", "vectors": (4, 2)},
             {"layout": "NCHW", "channels": (96, 136, 1), "tile": (128, 256, 2, 4)},
+            {"filter": (2, 3, 2), "stride": (2, 3)}, {**SPLIT, "filter": (2, 3, 2), "dilation": (2, 3)},
+            {"filter": (2, 3, 2), "layout": "NCHW", "dtype": "bfloat16", "padding": "large"},
             {**SPLIT, "layout": "NCHW", "channels": (20, 18, 1)}):
         yield {**USUAL, **changes}
 

@@ -24,4 +24,6 @@ def plans() -> dict[str, KernelPlan]:
         "filter_gradient_mma_1x1_bfloat16": _dense(1, dtype="bfloat16"),
         "filter_gradient_mma_7x7_first_layer": _dense(7, c=3, k=64, stride=2),
         "filter_gradient_mma_3x3_tf32x3": _dense(3, dtype="float32"),
+        "filter_gradient_mma_3x3x3_float16": _dense(3, d=14, t=3),
+        "filter_gradient_mma_3x3x3_nchw_tf32x3": _dense(3, d=14, t=3, layout="NCHW", dtype="float32"),
     }

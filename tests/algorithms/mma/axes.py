@@ -15,7 +15,7 @@ CHANNELS = ((16, 24, 1), (3, 33, 1), (64, 70, 1), (6, 5, 1), (20, 32, 1), (40, 1
 TILES = ((64, 64, 32, 2, 2, 4), (128, 128, 64, 2, 2, 3), (64, 64, 64, 1, 2, 2), (128, 64, 32, 4, 1, 5),
          (128, 16, 32, 4, 1, 3), (256, 32, 32, 8, 1, 3), (64, 128, 64, 2, 4, 2), (64, 32, 64, 4, 1, 3))
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (3, 2, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "numerics": ("float32", "tf32x3", "tf32"),
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "splits": (1, 2, 3), "groups_tile": (1, 2),
@@ -75,6 +75,11 @@ def variants() -> Iterable[Row]:
                    padding=PADDINGS[i % 4], padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[-1 - i],
                    dtype=DTYPES[1 + i % 2], layout="NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
                    splits=1, numerics="float32", vector=0, groups_tile=(2, 2, 4)[i % 3])
+    for i, (tile, channels) in enumerate(zip(TILES, (0, 2, 8, 4, 1, 5))):       # volumes, by way of NHWC, too
+        yield dict(filter=(3, 2, 3), channels=CHANNELS[channels], padding=PADDINGS[i % 4], padding_mode=BORDERS[i % 6],
+                   epilogue=WITH_RESIDUAL[i], dtype=DTYPES[i % 3], layout=LAYOUTS[i % 2], stride=1 + i % 2,
+                   dilation=1 + i // 2 % 2, tile=tile, splits=1 + i % 2,
+                   numerics="float32" if i % 3 else "tf32x3", vector=0)
     for i, tile in enumerate(TILES[:1] + TILES[2:]):
         yield dict(filter=((3, 3), (1, 1), (2, 3))[i % 3],
                    channels=wide_channels[i % len(wide_channels)] if tile[2] == 64 else CHANNELS[i],

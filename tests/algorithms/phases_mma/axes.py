@@ -9,7 +9,7 @@ from tests.axes import BIAS, DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 3), (2, 2), (1, 2), (7, 5)),
+    "filter": ((1, 1), (3, 3), (2, 2), (1, 2), (7, 5), (3, 2, 3)),
     "channels": ((40, 72, 1), (64, 64, 1), (30, 18, 1), (21, 12, 1), (48, 32, 4), (16, 72, 1), (136, 40, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), ((4, 1), (3, 4))), "padding_mode": ("zeros", "constant"),
     "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "dtype": DTYPES,
@@ -50,6 +50,9 @@ def variants() -> Iterable[Row]:
             {**SPLIT, "channels": (48, 32, 4), "tile": (128, 16, 4, 1)},
             {**ROUNDED, "filter": (7, 5), "padding": "same", "dilation": (2, 2), "stages": 4},
             {"layout": "NCHW", "channels": (136, 40, 1), "tile": (128, 256, 2, 4)},
+            {"filter": (3, 2, 3), "stride": (2, 3), "epilogue": (BIAS,)},
+            {**SPLIT, "filter": (3, 2, 3), "dilation": (2, 3)},
+            {"filter": (3, 2, 3), "layout": "NCHW", "dtype": "bfloat16", "padding": ((4, 1), (3, 4))},
             {**SPLIT, "layout": "NCHW", "channels": (21, 12, 1), "epilogue": (BIAS,)}):
         yield {**USUAL, **changes}
 

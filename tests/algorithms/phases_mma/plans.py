@@ -27,4 +27,6 @@ def plans() -> dict[str, KernelPlan]:
         "phases_mma_3x3_groups_bias": _dense(3, "bias", c=84, k=72, groups=4),
         "phases_mma_3x3_tf32x3_bias": _dense(3, "bias", dtype="float32"),
         "phases_mma_3x3_nchw": _dense(3, layout="NCHW"),
+        "phases_mma_3x3x3_float16": _dense(3, d=14, t=3),
+        "phases_mma_2x2x2_nchw_tf32x3_bias": _dense(2, "bias", d=14, t=2, padding=0, layout="NCHW", dtype="float32"),
     }

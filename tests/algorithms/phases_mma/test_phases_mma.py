@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -40,9 +41,9 @@ def test_every_tap_is_in_one_phase(case):
     made = case.plan()
     spec, places = made.spec, made.numbers.places
     phases = phases_of(spec)
-    assert sorted(place.before + place.index for place in places) == list(range(spec.r * spec.s))
+    assert sorted(place.before + place.index for place in places) == list(range(math.prod(spec.taps)))
     assert [phase.taps for phase in phases] == sorted((phase.taps for phase in phases), reverse=True)
-    assert len({(phase.row, phase.column) for phase in phases}) == spec.stride[0] * spec.stride[1]
+    assert len({phase.first for phase in phases}) == math.prod(spec.stride)
 
 
 @pytest.mark.thin(3)

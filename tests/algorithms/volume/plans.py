@@ -11,9 +11,11 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 
-def _volume(size: int, side: int, *epilogue: Epilogue, operation: str = "forward", **layer: Any) -> KernelPlan:
+def _volume(size: int, side: int, *epilogue: Epilogue, operation: str = "forward", algorithm: str = "auto",
+            **layer: Any) -> KernelPlan:
     fields = dict(c=1, k=1, d=side, h=side, w=side, t=size, r=size, s=size, padding=size // 2)
-    return plan_layer(ConvShape(**{**fields, **layer}), epilogue=epilogue, operation=operation)
+    return plan_layer(ConvShape(**{**fields, **layer}), epilogue=epilogue, operation=operation,
+                      algorithm=algorithm)
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -42,5 +44,5 @@ def plans() -> dict[str, KernelPlan]:
         "volume_3x3x3_filter_gradient_ndhwc_bfloat16": _volume(3, 32, operation="filter_gradient", dtype="bfloat16",
                                                                layout="NHWC", **depthwise),
         "volume_3x3x3_filter_gradient_ndhwc_dense": _volume(3, 32, operation="filter_gradient", layout="NHWC",
-                                                            c=3, k=8),
+                                                            c=3, k=8, algorithm="volume_filter"),
     }

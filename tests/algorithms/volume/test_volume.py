@@ -32,7 +32,7 @@ def test_blocks_follow_the_layer():
     (dict(size=17, layout="NHWC"), "loops"), (dict(size=3, layout="NHWC"), "lanes"), (dict(size=17), "loops"),
     (dict(size=3, c=512, k=512, groups=1), "loops"), (dict(size=3, d=900, dilation=(60, 1, 1)), "loops")])
 def test_what_does_not_fit_is_done_by_loops(layer, form):
-    assert plan_layer(shape(**layer)).options.form.value == form
+    assert plan_layer(shape(**layer), algorithm="volume").options.form.value == form
 
 
 @pytest.mark.parametrize("values, reason", [
@@ -52,10 +52,26 @@ def test_images_and_volumes_are_told_apart():
         plan_layer(plane, algorithm="volume")
     with pytest.raises(UnsupportedSpec, match="only images"):
         plan_layer(shape(3), algorithm="direct")
-    assert {c.algorithm for c in warpconv.explain(shape(3))} == {"volume"}
-    assert {c.algorithm for c in warpconv.explain(shape(3), operation="data_gradient")} == {"volume", "volume_data"}
+    assert {c.algorithm for c in warpconv.explain(shape(3))} == {"volume", "mma"}
+    data = {"volume", "volume_data", "mma", "phases_mma"}
+    assert {c.algorithm for c in warpconv.explain(shape(3), operation="data_gradient")} == data
     assert {c.algorithm for c in warpconv.explain(shape(3, stride=2), operation="data_gradient") if not c.reason
             or "slots" in c.reason} == {"volume_data"}
+
+
+@pytest.mark.parametrize("layer, operation, algorithm", [
+    (dict(c=32, k=32), "forward", "mma"), (dict(c=32, k=32, layout="NHWC"), "forward", "mma"),
+    (dict(c=32, k=32, layout="NHWC", dtype="float32"), "data_gradient", "mma"),
+    (dict(c=32, k=64, stride=2), "data_gradient", "phases_mma"),
+    (dict(c=32, k=32), "filter_gradient", "filter_gradient_mma"),
+    (dict(c=4, k=4), "forward", "volume"), (dict(c=1, k=1), "forward", "volume"),
+    (dict(c=1, k=1, layout="NHWC"), "forward", "volume"), (dict(c=1, k=32), "forward", "volume"),
+    (dict(c=1, k=1), "filter_gradient", "volume_filter"), (dict(c=32, k=32, groups=32), "forward", "volume"),
+    (dict(c=32, k=32, groups=32, layout="NHWC"), "filter_gradient", "volume_filter")])
+def test_dense_layers_are_done_by_tensor_cores(layer, operation, algorithm):
+    """As measured (docs/volumes.md)."""
+    layer = {"groups": 1, "dtype": "float16", **layer}
+    assert plan_layer(shape(3, **layer), arch="sm_90", operation=operation).spec.algorithm == algorithm
 
 
 @pytest.mark.thin(8)

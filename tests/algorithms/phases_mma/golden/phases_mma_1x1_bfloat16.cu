@@ -78,15 +78,15 @@ struct Windows {
     index_t from[PIXEL_COPIES];                     // where it lies, in its group's first filter
 };
 
-__device__ __forceinline__ Windows windows_of(const Phase& phase, index_t first_pixel, index_t pixels, index_t plane,
+__device__ __forceinline__ Windows windows_of(const Phase& phase, index_t first_pixel, index_t pixels, index_t places,
         int columns, int group, int P, int Q) {
     Windows windows;
 #pragma unroll
     for (int i = 0; i < PIXEL_COPIES; ++i) {
         const index_t wanted = first_pixel + (int)threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
         const index_t pixel = wanted < pixels ? wanted : pixels - 1;
-        const index_t image = pixel / plane;
-        const int place = (int)(pixel % plane);
+        const index_t image = pixel / places;
+        const int place = (int)(pixel % places);
         windows.top[i] = place / columns + phase.up;
         windows.left[i] = place % columns + phase.left;
         windows.from[i] = ((image * P + windows.top[i]) * Q + windows.left[i]) * K + group * K_GROUP;
@@ -202,7 +202,7 @@ phases_mma_1x1(const unsigned short* __restrict__ dy, unsigned short* __restrict
     extern __shared__ __align__(128) element shared[];
     const Phase phase = PHASES[blockIdx.y];
     const int rows = (H - phase.row + STRIDE_H - 1) / STRIDE_H, columns = (W - phase.column + STRIDE_W - 1) / STRIDE_W;
-    const index_t plane = (index_t)rows * columns, pixels = N * plane;
+    const index_t places = (index_t)rows * columns, pixels = N * places;        // of an image, of all
     const int chunks = phase.tap_rows * phase.tap_columns * TAP_CHUNKS,
         steps = (chunks + COPY_COLUMNS - 1) / COPY_COLUMNS;
     const element* const filters = turned + (index_t)phase.first_tap * C * K_GROUP;
@@ -214,7 +214,7 @@ phases_mma_1x1(const unsigned short* __restrict__ dy, unsigned short* __restrict
     for (index_t tile = blockIdx.x; tile * TILE_M < pixels; tile += gridDim.x) {
         const int first_channel = 0, group = 0;
         const index_t first_pixel = tile * TILE_M;
-        const Windows windows = windows_of(phase, first_pixel, pixels, plane, columns, group, P, Q);
+        const Windows windows = windows_of(phase, first_pixel, pixels, places, columns, group, P, Q);
 
         float4 sums[MATRICES_M][MATRICES_N] = {};
         __syncthreads();        // every warp is done with the tile before
@@ -253,8 +253,8 @@ phases_mma_1x1(const unsigned short* __restrict__ dy, unsigned short* __restrict
         for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const index_t pixel = first_pixel + warp_m + m * 16 + half * 8 + lane / 4, image = pixel / plane;
-                const int place = (int)(pixel % plane);
+                const index_t pixel = first_pixel + warp_m + m * 16 + half * 8 + lane / 4, image = pixel / places;
+                const int place = (int)(pixel % places);
                 const int h = place / columns * STRIDE_H + phase.row, v = place % columns * STRIDE_W + phase.column;
                 element* const to = dx + ((image * H + h) * W + v) * C;
 #pragma unroll
