@@ -24,13 +24,13 @@ from warpconv.codegen.shape import ConvShape as ConvShape
 from warpconv.codegen.spec import KernelSpec as KernelSpec, Operation as Operation
 from warpconv.runtime.call.conv import conv2d as conv2d, specialize as specialize
 from warpconv.runtime.call.gradients import (
-    conv2d_bias as conv2d_bias, conv2d_input as conv2d_input, conv2d_weight as conv2d_weight,
-    conv_transpose2d as conv_transpose2d)
+    conv2d_bias as conv2d_bias, conv2d_input as conv2d_input, conv2d_weight as conv2d_weight)
 from warpconv.runtime.call.kernel import Filter as Filter, Kernel as Kernel
 from warpconv.runtime.call.line import (
     conv1d as conv1d, conv1d_input as conv1d_input, conv1d_weight as conv1d_weight,
     conv_transpose1d as conv_transpose1d)
 from warpconv.runtime.call.many import specialize_all as specialize_all
+from warpconv.runtime.call.transposed import conv_transpose2d as conv_transpose2d, conv_transpose3d as conv_transpose3d
 from warpconv.runtime.call.volume import (
     conv3d as conv3d, conv3d_input as conv3d_input, conv3d_weight as conv3d_weight)
 from warpconv.runtime.devices.cuda.graph import Graph as Graph, graph as graph

@@ -92,7 +92,8 @@ def test_a_fault_is_seen_and_told(tmp_path, monkeypatch, capsys, change, how):
 
 
 CALLS = {"volume": ("conv3d", "conv3d_input", "conv3d_weight"),
-         "line": ("conv1d", "conv1d_input", "conv1d_weight", "conv_transpose1d", "conv_transpose2d"),
+         "line": ("conv1d", "conv1d_input", "conv1d_weight", "conv_transpose1d", "conv_transpose2d",
+                  "conv_transpose3d"),
          "lists": lists.CALLS}
 
 

@@ -15,6 +15,7 @@ from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.torch import operators as _operators  # noqa: F401 - torch.ops.warpconv
 
 from .convert import Conversion, Row, convert
-from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d
+from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "Conversion", "Row", "conv3d", "convert"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Conversion",
+           "Row", "conv3d", "convert"]

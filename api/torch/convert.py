@@ -19,7 +19,8 @@ from . import estimate, measure, modules, sizes
 
 OURS: dict[type, type] = {
     torch.nn.Conv1d: modules.Conv1d, torch.nn.Conv2d: modules.Conv2d, torch.nn.Conv3d: modules.Conv3d,
-    torch.nn.ConvTranspose1d: modules.ConvTranspose1d, torch.nn.ConvTranspose2d: modules.ConvTranspose2d}
+    torch.nn.ConvTranspose1d: modules.ConvTranspose1d, torch.nn.ConvTranspose2d: modules.ConvTranspose2d,
+    torch.nn.ConvTranspose3d: modules.ConvTranspose3d}
 Answer = tuple[bool, str, "float | None", "float | None"]     # whether, why, seconds of ours and of PyTorch's
 Rule = Callable[[str, torch.nn.Module, "Tensor | None"], bool]
 MEASURED = ("measure", "graph")

@@ -170,36 +170,50 @@ class Conv3d(_Layer, torch.nn.Conv3d):
         return made
 
 
-class ConvTranspose2d(_Layer, torch.nn.ConvTranspose2d):
-    """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
+class _Transposed(_Layer):
+    """Layers by the kernels of a layer's data gradient."""
+
+    _function: Any
 
     def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
         if isinstance(input, Proxy):
             return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
-        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
-        return functional.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, tuple(more),
-                                           self.groups, self.dilation)
+        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size,
+                                    len(self.kernel_size), self.dilation)
+        return self._by(input, tuple(more))
+
+    def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
+        """The layer with an output_padding."""
+        made: Tensor = self._function(input, self.weight, self.bias, self.stride, self.padding, more, self.groups,
+                                      self.dilation)
+        return made
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        given = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-        return functional.conv_transpose2d, given, {}
+        return self._function, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {}
 
 
-class ConvTranspose1d(_Layer, torch.nn.ConvTranspose1d):
+class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
+    """torch.nn.ConvTranspose2d by the kernels of a layer's data gradient."""
+
+    _function = staticmethod(functional.conv_transpose2d)
+
+
+class ConvTranspose3d(_Transposed, torch.nn.ConvTranspose3d):
+    """torch.nn.ConvTranspose3d by the kernels of a layer's data gradient."""
+
+    _function = staticmethod(functional.conv_transpose3d)
+
+
+class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
     """torch.nn.ConvTranspose1d as a plane of one row."""
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Tensor:
-        if isinstance(input, Proxy):
-            return self._recorded(input, output_size)       # type: ignore[no-any-return]
-        _check_types(input, self.weight)
-        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
+    _function = staticmethod(conv_transpose1d)
+
+    def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
                                            (0, *self.padding), (0, *more), self.groups, (1, *self.dilation))
         return made.squeeze(-2)
-
-    def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return (conv_transpose1d, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {})
 
 
 def _check_types(input: Any, weight: Tensor) -> None:
@@ -236,5 +250,5 @@ def _conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, pad
     return made
 
 
-for _layer in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d):
+for _layer in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d):
     _layer.__module__ = "warpconv.torch"        # where pickles look them up

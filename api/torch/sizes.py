@@ -12,11 +12,10 @@ from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentTypeError, WarpconvError
-from warpconv.codegen.layer import Layer
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays.readers import torch_element
-from warpconv.runtime.call.gradients import check_output_padding
+from warpconv.runtime.call.transposed import check_output_padding
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
@@ -107,10 +106,9 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
     size = tuple(planar.shape)
     if isinstance(module, TRANSPOSED):
         check_output_padding(module.output_padding, more, stride, padding)
-        layer = Layer(c=1, k=1, r=weight.shape[2], s=weight.shape[3], dilation=dilation)
         size = (size[0], module.out_channels, *(
-            (extent - 1) * step - 2 * border + span + extra for extent, step, border, span, extra
-            in zip(size[2:], stride, padding, layer.extents, more)))
+            (rows - 1) * step - 2 * pad + apart * (span - 1) + 1 + extra for rows, step, pad, apart, span, extra
+            in zip(size[2:], stride, padding, dilation, weight.shape[2:], more)))
     nhwc = memory_format(planar) is not torch.contiguous_format
     if nhwc:
         size = (size[0], *size[2:], size[1])

@@ -14,7 +14,7 @@ from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
-from . import gradients, long_filters
+from . import gradients, long_filters, transposed
 from .conv import conv2d
 from .given import as_batch
 from .streamed import streamed
@@ -163,7 +163,7 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int or (left, right)")
-    made = gradients.conv_transpose2d(
+    made = transposed.conv_transpose2d(
         way.plane(x, "input"), way.weight(weight), bias, (1, one(stride, "stride")), way.sides(padding, 0, 0),
         (0, one(output_padding, "output_padding", 0)), groups, (1, one(dilation, "dilation")), layout=way.order,
         algorithm=algorithm, device=device, out=way.plane(y, "out"), stream=stream, workspace_limit=workspace_limit)

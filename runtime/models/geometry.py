@@ -58,7 +58,7 @@ def forward_geometry(graph: Graph, node: Node, x: str, w: str, most: int = 2) ->
 
 def transposed_geometry(graph: Graph, node: Node, x: str, w: str) -> Geometry:
     """Of a ConvTranspose: the layer whose output has its input's sizes. Raises LeftOutError."""
-    sizes, filters, axes = _sizes(graph, node, x, w, 2)
+    sizes, filters, axes = _sizes(graph, node, x, w, 3)
     stride, dilation, groups = _steps(node, axes)
     if filters[0] != sizes[1]:
         raise LeftOutError(f"its filter is for {filters[0]} channels, and its input has {sizes[1]}")

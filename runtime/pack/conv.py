@@ -245,7 +245,7 @@ class PackConv(Shared):
 
 
 def _transposed(kernel: Kernel, *call: Any) -> Any:
-    from warpconv.runtime.call.gradients import run_transposed
+    from warpconv.runtime.call.transposed import run_transposed
     return run_transposed(kernel, *call)
 
 

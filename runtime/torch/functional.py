@@ -15,17 +15,14 @@ from torch import Tensor
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.epilogue import parse_epilogue
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
-from warpconv.codegen.parts.refusals import FLOATS
-from warpconv.runtime.arrays.readers import torch_element
+from warpconv.codegen.errors import ArgumentError, ShapeError
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
-from . import autograd, operators as ops, steps as epilogues
+from . import autograd, operators as ops
 from .arguments import LayerArguments, arguments_given
-
-_INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
+from .refused import (by_rule, check_axes, check_float, check_output, check_recorded, check_tensors, no_stream)
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -36,9 +33,9 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            precision: Any = "float32") -> Tensor:
     """``warpconv.conv2d`` by torch.ops.warpconv.conv2d. Raises as it does, and ArgumentError or ArgumentTypeError for
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
-    _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
-    _no_stream(stream)
-    _check_output(out)
+    check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    no_stream(stream)
+    check_output(out)
     last, rest = arguments_behind(
         weight, bias is not None, residual is not None, stride, padding, dilation, groups, padding_mode, padding_value,
         activation, tuple(epilogue) if isinstance(epilogue, list) else epilogue, algorithm, layout, accum_dtype,
@@ -46,12 +43,12 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     recorded = wants_grad(torch, input, weight, bias, residual)
     if recorded:
         arguments = rest.rest if isinstance(rest, LayerArguments) else rest
-        _check_recorded(arguments[_STEPS], out, input, arguments[_OUT_DTYPE])
+        check_recorded(arguments[_STEPS], out, input, arguments[_OUT_DTYPE])
     alone = input.dim() == 3
     x, added = input, residual
     if alone or last:
         x, added = (None if t is None else _first(t, alone, last) for t in (input, residual))
-    _check_axes(4, input=x, weight=weight)
+    check_axes(4, input=x, weight=weight)
     made = (autograd.conv(x, weight, bias, added, rest, recorded) if isinstance(rest, LayerArguments) else
             ops.conv2d(x, weight, bias, added, *rest))
     return _given(_back(made, alone, last), out)
@@ -98,11 +95,11 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  device: str = "auto", out: Any = None, stream: Any = None,
                  workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_input`` by its operator. Raises as it does, and as ``conv2d``."""
-    _check_tensors(weight=weight, grad_output=grad_output)
-    _check_output(out, weight, grad_output)
-    _by_rule(stream, algorithm, workspace_limit)
+    check_tensors(weight=weight, grad_output=grad_output)
+    check_output(out, weight, grad_output)
+    by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
-    _check_axes(4, weight=weight, grad_output=grad_output)
+    check_axes(4, weight=weight, grad_output=grad_output)
     n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
     made = _sized(ops.conv2d_input, [n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation,
@@ -115,58 +112,16 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
                   workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
-    _check_tensors(input=input, grad_output=grad_output)
-    _check_output(out, input, grad_output)
-    _by_rule(stream, algorithm, workspace_limit)
+    check_tensors(input=input, grad_output=grad_output)
+    check_output(out, input, grad_output)
+    by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
-    _check_axes(4, input=input, grad_output=grad_output)
+    check_axes(4, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:])
     made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
     return _given(made, out)
-
-
-def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
-                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCHW",
-                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None) -> Tensor:
-    """``warpconv.conv_transpose2d`` by torch.ops.warpconv.conv2d_input: the gradient of a layer that makes ``input`` of
-    its output. Raises as it does, and as ``conv2d``."""
-    _check_tensors(input=input, weight=weight, bias=bias)
-    _check_output(out, input, weight, bias)
-    _by_rule(stream, algorithm, workspace_limit)
-    if not input.is_meta and torch.is_autocast_enabled(input.device.type):
-        input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
-    _check_float(input.dtype)       # by these names: the operator has another for its input
-    alone, last = input.dim() == 3, _is_last(layout)
-    x = _first(input, alone, last)
-    _check_axes(4, input=x, weight=weight)
-    if weight.shape[0] != x.shape[1]:
-        raise ShapeError(f"weight has {weight.shape[0]} channels and input has {x.shape[1]}", argument="weight",
-                         value=tuple(weight.shape), hint="a transposed layer's weight is (C, K/groups, R, S)")
-    if isinstance(padding, str):
-        raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
-                            hint="an int or (vertical, horizontal)")
-    stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
-    size = []
-    for axis, extra in enumerate(_along(output_padding, "output_padding", 2)):
-        size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
-                    + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
-        if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more
-            if extra > sides[2 * axis + 1]:
-                raise ShapeError("output_padding is no less than the stride and more than the padding",
-                                 argument="output_padding", value=output_padding,
-                                 hint="less than the stride, or no more than the padding")
-            sides[2 * axis + 1] -= extra
-    if not torch.compiler.is_compiling() and min(size) < 1:     # there it would bound sizes that may be any
-        raise ShapeError(f"empty output: {size[0]} x {size[1]}", argument="padding", value=padding,
-                         hint="less padding, or a larger filter")
-    made = _sized(ops.conv2d_input, [x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation,
-                  groups, "zeros", 0.0, device)
-    if bias is not None:
-        made = made + bias[:, None, None]
-    return _given(_back(made, alone, last), out)
 
 
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -175,17 +130,17 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            cast: Any = "nearest", device: str = "auto", residual: Any = None, out: Any = None,
            stream: Any = None) -> Tensor:
     """``warpconv.conv3d`` by torch.ops.warpconv.conv3d. Raises as it does, and as ``conv2d``."""
-    _check_tensors(input=input, weight=weight, bias=bias, residual=residual)
-    _no_stream(stream)
-    _check_output(out)
+    check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    no_stream(stream)
+    check_output(out)
     steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
                    residual is not None)
     recorded = wants_grad(torch, input, weight, bias, residual)
     if recorded:
-        _check_recorded(steps, out, input, _text(out_dtype))
+        check_recorded(steps, out, input, _text(out_dtype))
     alone, last = input.dim() == 4, _is_last_volume(layout)
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
-    _check_axes(5, input=x, weight=weight)
+    check_axes(5, input=x, weight=weight)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     rest = (stride, padding, dilation, groups, _text(padding_mode), _number(padding_value), device, steps, algorithm,
             _text(out_dtype), _text(cast))
@@ -200,11 +155,11 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  groups: int = 1, *, padding_mode: Any = "zeros", layout: Any = "NCDHW", algorithm: str = "auto",
                  device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_input`` by its operator. Raises as it does, and as ``conv2d``."""
-    _check_tensors(weight=weight, grad_output=grad_output)
-    _check_output(out, weight, grad_output)
-    _by_rule(stream, algorithm, None)
+    check_tensors(weight=weight, grad_output=grad_output)
+    check_output(out, weight, grad_output)
+    by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
-    _check_axes(5, weight=weight, grad_output=grad_output)
+    check_axes(5, weight=weight, grad_output=grad_output)
     size = [input_size[axis] for axis in ((0, 4, 1, 2, 3) if last else range(5))]
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     made = _sized(ops.conv3d_input, size, weight, _first(grad_output, False, last, 5), stride, padding, dilation,
@@ -216,11 +171,11 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, layout: Any = "NCDHW",
                   algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
-    _check_tensors(input=input, grad_output=grad_output)
-    _check_output(out, input, grad_output)
-    _by_rule(stream, algorithm, None)
+    check_tensors(input=input, grad_output=grad_output)
+    check_output(out, input, grad_output)
+    by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
-    _check_axes(5, input=input, grad_output=grad_output)
+    check_axes(5, input=input, grad_output=grad_output)
     x, grad = (_first(tensor, False, last, 5) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:], axes=3)
     made = _sized(ops.conv3d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
@@ -228,76 +183,67 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     return _given(made, out)
 
 
-# ---- what cannot be recorded
-
-def _check_tensors(**named: Any) -> None:
-    for name, value in named.items():
-        if value is not None and not isinstance(value, Tensor):
-            raise ArgumentTypeError("a call that PyTorch records, compiles or casts takes tensors", argument=name,
-                                    value=type(value).__name__, hint="give a torch.Tensor")
-
-
-def _check_axes(rank: int, **named: Tensor) -> None:
-    for name, tensor in named.items():
-        if tensor.dim() != rank:
-            raise ShapeError(f"{name} has {tensor.dim()} axes, {rank} are needed", argument=name,
-                             value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
+def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCHW",
+                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                     workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv_transpose2d`` by torch.ops.warpconv.conv2d_input: the gradient of a layer that makes ``input`` of
+    its output. Raises as it does, and as ``conv2d``."""
+    by_rule(stream, algorithm, workspace_limit)
+    return _transposed(ops.conv2d_input, 2, _is_last(layout), input, weight, bias, stride, padding, output_padding,
+                       groups, dilation, device, out)
 
 
-@torch.compiler.assume_constant_result
-def _check_element(dtype: torch.dtype) -> None:
-    """What is no number that kernels read is no integer either: complex and quantised elements."""
-    torch_element(dtype, "input")
+def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
+                     output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCDHW",
+                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                     workspace_limit: int | None = None) -> Tensor:
+    """``warpconv.conv_transpose3d`` by torch.ops.warpconv.conv3d_input, as ``conv_transpose2d``."""
+    by_rule(stream, algorithm, workspace_limit)
+    return _transposed(ops.conv3d_input, 3, _is_last_volume(layout), input, weight, bias, stride, padding,
+                       output_padding, groups, dilation, device, out)
 
 
-@torch.compiler.assume_constant_result
-def _check_float(dtype: torch.dtype) -> None:
-    element = torch_element(dtype, "input")
-    if element not in FLOATS:
-        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in FLOATS)}", argument="input",
-                                value=element.value, hint="cast the array first")
+def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
+                output_padding: Any, groups: int, dilation: Any, device: str, out: Any) -> Tensor:
+    """A transposed layer with so many spatial axes, by the operator of its data gradient."""
+    check_tensors(input=input, weight=weight, bias=bias)
+    check_output(out, input, weight, bias)
+    if not input.is_meta and torch.is_autocast_enabled(input.device.type):
+        input, weight, bias = ops.cast_tensors(input.device.type, input, weight, bias)
+    check_float(input.dtype)        # by these names: the operator has another for its input
+    alone = input.dim() == axes + 1
+    x = _first(input, alone, last, axes + 2)
+    check_axes(axes + 2, input=x, weight=weight)
+    if weight.shape[0] != x.shape[1]:
+        raise ShapeError(f"weight has {weight.shape[0]} channels and input has {x.shape[1]}", argument="weight",
+                         value=tuple(weight.shape),
+                         hint=f"a transposed layer's weight is (C, K/groups, {', '.join('TRS'[-axes:])})")
+    if isinstance(padding, str):
+        raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
+                            hint="an int, or one for each axis")
+    stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes)
+    size = []
+    for axis, extra in enumerate(_along(output_padding, "output_padding", axes)):
+        size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
+                    + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
+        if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more
+            if extra > sides[2 * axis + 1]:
+                raise ShapeError("output_padding is no less than the stride and more than the padding",
+                                 argument="output_padding", value=output_padding,
+                                 hint="less than the stride, or no more than the padding")
+            sides[2 * axis + 1] -= extra
+    if not torch.compiler.is_compiling() and min(size) < 1:     # there it would bound sizes that may be any
+        raise ShapeError(f"empty output: {' x '.join(map(str, size))}", argument="padding", value=padding,
+                         hint="less padding, or a larger filter")
+    made = _sized(op, [x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation, groups,
+                  "zeros", 0.0, device)
+    if bias is not None:
+        made = made + bias[(slice(None), *(None,) * axes)]
+    return _given(_back(made, alone, last), out)
 
 
-def _check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
-    _check_steps(steps)
-    _no_output(out)
-    if out_dtype in _INTEGERS or not input.is_floating_point():
-        _check_element(input.dtype)
-        raise ArgumentTypeError("integers have no gradient, and a tensor of the call requires one",
-                                argument="out_dtype" if input.is_floating_point() else "input",
-                                hint="floating-point tensors, or a call under torch.no_grad()")
-
-
-def _by_rule(stream: Any, algorithm: str, workspace_limit: int | None) -> None:
-    _no_stream(stream)
-    if algorithm != "auto" or workspace_limit is not None:
-        raise ArgumentError("a call that PyTorch records, compiles or casts has its kernel by rule",
-                            argument="algorithm" if algorithm != "auto" else "workspace_limit",
-                            value=algorithm if algorithm != "auto" else workspace_limit,
-                            hint="leave it out, or call with detached tensors")
-
-
-def _no_stream(stream: Any) -> None:
-    if stream is not None:
-        raise ArgumentError("a call that PyTorch records, compiles or casts is on its current stream",
-                            argument="stream", value=stream, hint="with torch.cuda.stream(...)")
-
-
-def _no_output(out: Any) -> None:
-    if out is not None:
-        raise ArgumentError("a result that requires grad is not written to a given output", argument="out",
-                            hint="leave out= away, or call under torch.no_grad()")
-
-
-def _check_output(out: Any, *read: Tensor | None) -> None:
-    """An output that is given, before anything is launched: what is written to it is not recorded."""
-    _check_tensors(out=out)
-    if wants_grad(torch, out):
-        raise ArgumentTypeError("the tensor requires grad, and what is written to it is not recorded", argument="out",
-                                hint="use .detach(), or call under torch.no_grad()")
-    if out is not None and wants_grad(torch, *read):
-        _no_output(out)
-
+# ---- results
 
 def _given(made: Tensor, out: Any) -> Tensor:
     """The result, in the caller's output where one is given."""
@@ -377,11 +323,6 @@ def _steps(epilogue: Any, bias: bool, activation: Any, residual: bool) -> str:
 def _steps_of(epilogue: Any, bias: bool, activation: Any, residual: bool) -> str:
     return ",".join(step.value for step in parse_epilogue(
         epilogue, bias=bias, activation=activation, residual=residual))
-
-
-@torch.compiler.assume_constant_result
-def _check_steps(steps: str) -> None:
-    epilogues.check_differentiable(epilogues.parsed(steps))
 
 
 @torch.compiler.assume_constant_result

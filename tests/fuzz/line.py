@@ -29,7 +29,7 @@ IN_ORDER = ("direct", "wide", "patch", "channels", "reuse")     # which sum in t
 
 
 def values(choose: Choose, world: World) -> str:
-    """A call on sequences, or a transposed layer of one axis or two."""
+    """A call on sequences, or a transposed layer of one axis to three."""
     return choose((line,) * 4 + (gradient, gradient, gradient, stream, stream, transposed, transposed))(choose, world)
 
 
@@ -58,16 +58,16 @@ def gradient(choose: Choose, world: World) -> str:
 
 
 @functools.cache
-def _named(operation: Operation) -> tuple[str, ...]:
-    return tuple(row.name for row in serving(operation) if not row.by_name)
+def _named(operation: Operation, rank: int = 1) -> tuple[str, ...]:
+    return tuple(row.name for row in serving(operation, max(2, rank)) if not row.by_name)
 
 
 def transposed(choose: Choose, world: World) -> str:
     """A transposed layer at several sizes: the sum of what every element spreads."""
-    rank = choose((1, 2))
+    rank = choose((1, 2, 3))
     fields = spatial.fields_of(choose, rank, spatial.types(False))
     fields |= {"padding_mode": "zeros", "padding_value": 0.0}
-    algorithm = choose(("auto",) * 6 + _named(Operation.DATA_GRADIENT))
+    algorithm = choose(("auto",) * 6 + _named(Operation.DATA_GRADIENT, rank))
     return spatial.several(choose, world, rank, fields, rank == 1, lambda layer: _transposed(
         choose, world, layer, algorithm))
 
@@ -83,7 +83,7 @@ def _transposed(choose: Choose, world: World, layer: Layer, algorithm: str) -> s
     extra = tuple(choose(range(max(step, after + 1))) if axis >= 2 - rank else 0
                   for axis, (step, (_, after)) in enumerate(zip(shape.stride, shape.padding)))
     sides = shape.padding
-    if rank == 2 and choose((True, True, False)):
+    if rank > 1 and choose((True, True, False)):
         sides = tuple((before, before) for before, _ in sides)
         extra = tuple(min(more, max(step - 1, before)) for more, step, (before, _) in zip(extra, shape.stride, sides))
     expected = exact.transposed(x, w, bias, sides, extra, shape.groups, shape.stride, shape.dilation, shape.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.registry import VOLUMES
+from warpconv.codegen.registry import serving
 from warpconv.codegen.spec import Operation
 
 from .. import drawn
@@ -12,6 +12,7 @@ from .spatial import Layer
 from .world import World
 
 OPERATIONS = {"conv3d_input": Operation.DATA_GRADIENT, "conv3d_weight": Operation.FILTER_GRADIENT}
+ALWAYS = ("auto", "volume_data", "volume_filter")       # that serve any layer
 EPILOGUES = drawn.EPILOGUES + drawn.MORE_EPILOGUES + drawn.RESIDUALS
 
 
@@ -21,13 +22,13 @@ def values(choose: Choose, world: World) -> str:
     forward = name == "conv3d"
     steps = choose(EPILOGUES) if forward else ()
     fields = spatial.fields_of(choose, 3, spatial.types(forward))
-    named = [row.name for row in VOLUMES.values() if row.operation is OPERATIONS.get(name, Operation.FORWARD)]
-    algorithm = choose(("auto", "auto", *named, *["volume"] * (name == "conv3d_input")))
+    named = [row.name for row in serving(OPERATIONS.get(name, Operation.FORWARD), 3)]
+    algorithm = choose(("auto", "auto", *named))
     more = {"algorithm": algorithm}
 
     def call(layer: Layer) -> str:
         if forward:
-            return spatial.forward(choose, world, layer, steps, name, more)
-        return spatial.gradient(choose, world, layer, name, more, may_refuse=algorithm == "volume")
+            return spatial.forward(choose, world, layer, steps, name, more, may_refuse=algorithm == "mma")
+        return spatial.gradient(choose, world, layer, name, more, may_refuse=algorithm not in ALWAYS)
 
     return spatial.several(choose, world, 3, fields, forward, call)

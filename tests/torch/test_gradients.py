@@ -194,6 +194,16 @@ def test_the_transposed_layer(options):
             lambda x, w, b: F.conv_transpose2d(x, w, b, **options), [x, w, b])
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"stride": 2, "padding": 1, "output_padding": 1}, {"groups": 2, "dilation": (2, 1, 1), "padding": (1, 0, 2)},
+    {"stride": (1, 2, 3), "output_padding": (0, 1, 2)}], ids=str)
+def test_the_transposed_layer_of_volumes(options):
+    groups = options.get("groups", 1)
+    x, w, b = (torch.randn(*shape).requires_grad_() for shape in ((2, 4, 3, 5, 6), (4, 6 // groups, 2, 3, 3), (6,)))
+    against("", lambda x, w, b: warpconv.conv_transpose3d(x, w, b, **options),
+            lambda x, w, b: F.conv_transpose3d(x, w, b, **options), [x, w, b])
+
+
 def test_gradients_by_name_are_recorded_too():
     x, w, _, options = drawn("strided", settings.seed)
     g = torch.randn_like(warpconv.conv2d(x, w, **options)).requires_grad_()

@@ -28,6 +28,8 @@ CASES = {
     "ConvTranspose2d": [((4, 6, 3), {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}),
                         ((3, 2, (2, 3)), {"dilation": (1, 2), "bias": False})],
     "ConvTranspose1d": [((4, 4, 4), {"stride": 2, "groups": 4})],
+    "ConvTranspose3d": [((4, 6, 3), {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}),
+                        ((3, 2, (2, 1, 3)), {"stride": (1, 2, 1), "dilation": (2, 1, 1), "bias": False})],
     "Conv3d": [((4, 6, 3), {"padding": 1, "groups": 2}), ((3, 3, (2, 5, 3)), {"padding": "same", "groups": 3}),
                ((2, 3, 3), {"stride": (2, 1, 2), "padding": (0, 2, 1), "dilation": (2, 1, 1), "bias": False}),
                ((2, 2, 3), {"padding": (1, 2, 1), "padding_mode": "circular"}),

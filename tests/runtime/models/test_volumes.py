@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from tests.api.test_cli import good, run
 from tests.runtime.models.make import conv, drawn, evaluated, model, pack_of, saved
+from tests.runtime.call.test_transposed import exact as spread
 from warpconv.runtime.models.source import read_model
 from warpconv.runtime.pack.pack import open_pack
 
@@ -54,6 +55,22 @@ def test_the_command_line_takes_the_model(tmp_path):
         ("volume", "3x3x3"), ("volume", "grouped 3x2x1")]
     assert "2 built" in good("build", path, "--arch", "sm_90", "--weights", "-o", tmp_path / "pack")
     assert open_pack(tmp_path / "pack").conv("/Conv/c").holds("bias")
+
+
+@pytest.mark.parametrize("attributes, wanted", [
+    ({}, ((1, 1, 1), (0, 0, 0), (0, 0, 0), 1, (1, 1, 1))),
+    ({"group": 2, "strides": [2, 1, 2], "pads": [1, 0, 1, 1, 0, 1], "output_padding": [1, 0, 1]},
+     ((2, 1, 2), (1, 0, 1), (1, 0, 1), 2, (1, 1, 1)))])
+def test_a_transposed_layer_from_its_pack(tmp_path, monkeypatch, attributes, wanted):
+    """Against products spread in float64: onnx's own evaluator has this for images alone."""
+    x, w, b = drawn(2, 4, 3, 5, 4), drawn(4, 3, 2, 3, 3), drawn(3 * attributes.get("group", 1))
+    proto = model([conv(["x", "w", "b"], op="ConvTranspose", **attributes)], {"x": list(x.shape)}, ["y"],
+                  {"w": w, "b": b})
+    served = pack_of(read_model(saved(proto, tmp_path)), tmp_path / "pack", monkeypatch).conv("/ConvTranspose/y",
+                                                                                            device="cpu")
+    exact = spread(x, w, b.astype(np.float64), *wanted)
+    assert served.transposed
+    np.testing.assert_allclose(served(x), exact, rtol=0, atol=1e-5 * np.abs(exact).max())
 
 
 def test_quantised_volumes_are_left_out(tmp_path):

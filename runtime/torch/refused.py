@@ -1,0 +1,91 @@
+"""What of a call PyTorch cannot record, compile or cast, refused by the arguments' names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.parts.refusals import FLOATS
+from warpconv.runtime.arrays.readers import torch_element
+from warpconv.runtime.call.watched import wants_grad
+
+from . import steps as epilogues
+
+_INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
+
+
+def check_tensors(**named: Any) -> None:
+    for name, value in named.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise ArgumentTypeError("a call that PyTorch records, compiles or casts takes tensors", argument=name,
+                                    value=type(value).__name__, hint="give a torch.Tensor")
+
+
+def check_axes(rank: int, **named: Tensor) -> None:
+    for name, tensor in named.items():
+        if tensor.dim() != rank:
+            raise ShapeError(f"{name} has {tensor.dim()} axes, {rank} are needed", argument=name,
+                             value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
+
+
+@torch.compiler.assume_constant_result
+def check_element(dtype: torch.dtype) -> None:
+    """What is no number that kernels read is no integer either: complex and quantised elements."""
+    torch_element(dtype, "input")
+
+
+@torch.compiler.assume_constant_result
+def check_float(dtype: torch.dtype) -> None:
+    element = torch_element(dtype, "input")
+    if element not in FLOATS:
+        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in FLOATS)}", argument="input",
+                                value=element.value, hint="cast the array first")
+
+
+def check_recorded(steps: str, out: Any, input: Tensor, out_dtype: Any) -> None:
+    check_steps(steps)
+    no_output(out)
+    if out_dtype in _INTEGERS or not input.is_floating_point():
+        check_element(input.dtype)
+        raise ArgumentTypeError("integers have no gradient, and a tensor of the call requires one",
+                                argument="out_dtype" if input.is_floating_point() else "input",
+                                hint="floating-point tensors, or a call under torch.no_grad()")
+
+
+def by_rule(stream: Any, algorithm: str, workspace_limit: int | None) -> None:
+    no_stream(stream)
+    if algorithm != "auto" or workspace_limit is not None:
+        raise ArgumentError("a call that PyTorch records, compiles or casts has its kernel by rule",
+                            argument="algorithm" if algorithm != "auto" else "workspace_limit",
+                            value=algorithm if algorithm != "auto" else workspace_limit,
+                            hint="leave it out, or call with detached tensors")
+
+
+def no_stream(stream: Any) -> None:
+    if stream is not None:
+        raise ArgumentError("a call that PyTorch records, compiles or casts is on its current stream",
+                            argument="stream", value=stream, hint="with torch.cuda.stream(...)")
+
+
+def no_output(out: Any) -> None:
+    if out is not None:
+        raise ArgumentError("a result that requires grad is not written to a given output", argument="out",
+                            hint="leave out= away, or call under torch.no_grad()")
+
+
+def check_output(out: Any, *read: Tensor | None) -> None:
+    """An output that is given, before anything is launched: what is written to it is not recorded."""
+    check_tensors(out=out)
+    if wants_grad(torch, out):
+        raise ArgumentTypeError("the tensor requires grad, and what is written to it is not recorded", argument="out",
+                                hint="use .detach(), or call under torch.no_grad()")
+    if out is not None and wants_grad(torch, *read):
+        no_output(out)
+
+
+@torch.compiler.assume_constant_result
+def check_steps(steps: str) -> None:
+    epilogues.check_differentiable(epilogues.parsed(steps))
