@@ -222,7 +222,8 @@ class Layer:
         if isinstance(value, (tuple, list)) and len(value) == len(self.taps) and any(
                 isinstance(v, (tuple, list)) for v in value):
             return tuple(_pair(v, "padding", 0, LARGEST_PADDING) for v in value)
-        sides = "" if self.is_volume else ", of four sides padding=((1, 2), (0, 3)): (top, bottom), (left, right)"
+        sides = (", of six sides padding=((1, 0), (1, 2), (0, 3)): (front, back), (top, bottom), (left, right)"
+                 if self.is_volume else ", of four sides padding=((1, 2), (0, 3)): (top, bottom), (left, right)")
         return tuple((side, side) for side in self._along(value, "padding", 0, LARGEST_PADDING, sides))
 
     def _named_padding(self, value: str) -> Sides:

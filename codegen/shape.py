@@ -95,8 +95,11 @@ class ConvShape(Layer):
         filters = "K, C/groups, T, R, S" if rank == 5 else "K, C/groups, R, S"
         for name, shape, axes in (("input", input, ", ".join(layout.stored(letters))), ("weight", weight, filters)):
             if len(shape) != rank:
+                hint = ("a filter of volumes is beside an input (N, C, D, H, W)" if name == "weight" and len(shape) == 5
+                        else "add axes of length 1, e.g. array[None, None] for one plane" if len(shape) < rank
+                        else "index or reshape it")
                 raise ShapeError(f"{name} must have {rank} axes ({axes}), not {len(shape)}", argument=name,
-                                 value=tuple(shape), hint="add axes of length 1, e.g. array[None, None] for one plane")
+                                 value=tuple(shape), hint=hint)
         n, c, *image = layout.logical(input)
         k, c_per_group, *taps = weight
         groups = integer(groups, "groups", "number of groups", 1, LARGEST_SIZE)

@@ -44,8 +44,8 @@ def build(ctx: click.Context, layers: str | None, layer: str | None, output: str
     LAYERS is a TOML or JSON file, the name of a shipped one, an ONNX model (.onnx) or torchvision:NAME; or one layer is
     given in options.
 
-    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built, or a convolution of
-    a model is left out because no kernel serves it.
+    What the pack has up to date is not compiled again. Exit code 1 if a kernel could not be built, none was, or a
+    convolution of a model is left out because no kernel serves it.
     """
     wanted, targets = _layers(ctx, layers, layer, options), _archs(archs)
     _check_any(wanted)
@@ -56,7 +56,7 @@ def build(ctx: click.Context, layers: str | None, layer: str | None, output: str
         echo_record(record)
     else:
         _show(record, report)
-    if not report.ok or record.left_out:
+    if not report.ok or record.left_out or not _holds_kernels(report):
         ctx.exit(FAILED)
 
 
@@ -156,4 +156,10 @@ def _show(record: Any, report: Any) -> None:
     show_left_out(out, record.left_out)
     counts = ", ".join(f"{report.count(status)} {status}" for status in ("built", "up-to-date", "declined", "failed")
                        if report.count(status))
-    heading(out, "pack", f"{record.pack}: {counts} in {seconds_text(record.seconds)}")
+    written = record.pack if _holds_kernels(report) else "not written, there is no kernel for it"
+    heading(out, "pack", f"{written}: {counts} in {seconds_text(record.seconds)}")
+
+
+def _holds_kernels(report: Any) -> bool:
+    """Whether a kernel that was asked for is in the pack."""
+    return bool(report.count("built") or report.count("up-to-date"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +12,16 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.plan import KernelPlan, Launch
+from warpconv.codegen.plan import KernelPlan, Launch, Role
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.resolution import plan as plan_spec
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
-from warpconv.runtime.arrays.elements import drawn
+from warpconv.codegen.spec import Epilogue, Operation
+from warpconv.runtime import arrays
+from warpconv.runtime.arrays.elements import drawn, numpy_dtype
 from warpconv.runtime.devices.cpu.report import BufferCounts, LaunchReport, Mode
 
+from .gradients import compare_gradient
 from .reference import Accuracy, compare
 
 # Seconds that an execution may take, and what one thread of the CPU device takes in CHECK mode: 25 to 200 ns a product
@@ -27,6 +30,7 @@ BUDGET = 1.2
 PATIENCE = 10 * BUDGET      # where nothing smaller can be executed
 SECONDS_A_PRODUCT = 1e-7
 SECONDS_AN_INSTRUCTION = 1.5e-6
+SECONDS_A_GRADIENTS_PRODUCT = 3e-7
 WIDEST_VECTOR = 16          # elements of a load
 FEWEST_CHANNELS = 2         # below, a planner may choose another form
 
@@ -67,6 +71,10 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0, source: str | 
     from warpconv.runtime.call.kernel import Kernel
     given = plan if source is None else Text.given(plan.spec, plan.program, source)
     loaded, text = backend.load(given, mode=Mode.CHECK)
+    if plan.spec.operation is not Operation.FORWARD:
+        accuracy = _execute_gradient(plan, shape, loaded, seed)
+        buffers, totals = summed(loaded.reports)
+        return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)
     kernel = Kernel(plan.spec, plan.program, loaded, source=text, plan=plan, padding_value=shape.padding_value)
     x, w, bias, residual = operands(plan, shape, seed)
     output = kernel(x, w, bias, residual=residual)
@@ -74,6 +82,21 @@ def measure(plan: KernelPlan, shape: ConvShape, *, seed: int = 0, source: str | 
                        numerics=plan.spec.numerics)
     buffers, totals = summed(loaded.reports)
     return Measurement(shape=shape, buffers=buffers, accuracy=accuracy, **totals)
+
+
+def _execute_gradient(plan: KernelPlan, shape: ConvShape, loaded: Any, seed: int) -> Accuracy:
+    """One call of a gradient's kernel on random arrays."""
+    from warpconv.runtime.call.checks import Call
+    rng, spec, stored = np.random.default_rng(seed), plan.spec, shape.layout.stored
+    sizes = {"x": stored(shape.input_shape), "dx": stored(shape.input_shape), "dy": stored(shape.output_shape),
+             "w": shape.weight_shape, "dw": shape.weight_shape, "db": (shape.k,), "bias": (shape.c,)}
+    names = {argument.name: argument.role for argument in plan.program.arguments if argument.name in sizes}
+    target, = (name for name, role in names.items() if role is Role.OUTPUT)
+    given = {name: drawn(rng, sizes[name], spec.dtype) for name in names if name != target}
+    made = np.full(sizes[target], np.nan, np.float32).astype(numpy_dtype(spec.dtype))
+    loaded.run(Call(shape, {name: arrays.view(array, name) for name, array in {**given, target: made}.items()}), None,
+               None)
+    return compare_gradient(made, given, shape, spec)
 
 
 def operands(plan: KernelPlan, shape: ConvShape, seed: int = 0) -> tuple[np.ndarray | None, ...]:
@@ -103,21 +126,32 @@ def seconds(plan: KernelPlan, shape: ConvShape) -> float:
     small images: that is of a GPU, most of which they leave idle."""
     if _tiles_the_output(plan):
         return SECONDS_A_PRODUCT * shape.macs
+    if plan.spec.operation is not Operation.FORWARD:        # whose estimates are of many images' work
+        return SECONDS_A_GRADIENTS_PRODUCT * shape.macs
     return SECONDS_AN_INSTRUCTION * algorithm(plan.spec.algorithm).estimate(plan, shape)
 
 
 def measurable(plan: KernelPlan, shape: ConvShape, *, as_it_is: bool = False) -> tuple[KernelPlan, ConvShape] | None:
     """The plan and the layer or, where that would take too long, the same plan values for fewer channels and filters on
-    an image of two by two blocks, or of one, or where the plan takes no such image, on one of the layer's. The quickest
-    of these where all take more than a second; None if all take long. ``as_it_is``: of other sizes only, since the text
-    is given."""
+    an image of two by two blocks, or of one, or where the plan takes no such image, on one of the layer's or a part of
+    it. The quickest of these where all take more than a second; None if all take long. ``as_it_is``: of other sizes
+    only, since the text is given."""
     smaller = plan if as_it_is or affordable(plan, shape) else reduced(plan)
-    tries = [(plan, shape), (smaller, smaller.spec.example_shape(h=shape.h, w=shape.w))]
+    tries = [(plan, shape), (smaller, smaller.spec.example_shape(d=shape.depths[0], h=shape.h, w=shape.w))]
     if _tiles_the_output(smaller):
         tries[1:1] = [(smaller, _served(smaller, blocks_shape(smaller, count, count))) for count in (2, 1)]
+    else:
+        tries += [(smaller, _part_of(smaller, shape, part)) for part in (2, 4, 8)]
     taken = [pair for pair in tries if pair[0].program.refusal(pair[1]) is None and seconds(*pair) <= PATIENCE]
     quickest = min(taken, key=lambda pair: seconds(*pair), default=None)
     return next((pair for pair in taken if affordable(*pair)), quickest)
+
+
+def _part_of(plan: KernelPlan, shape: ConvShape, part: int) -> ConvShape:
+    """One image of so many times fewer elements along each axis, as far as a filter fits in it."""
+    d, h, w = (max(1, extent - sum(sides), size // part) for extent, sides, size in zip(
+        (1, *plan.spec.extents)[-3:], ((0, 0), *plan.spec.padding)[-3:], (1, *shape.image)[-3:]))
+    return plan.spec.example_shape(d=d, h=h, w=w)
 
 
 def measure_unit(plan: KernelPlan, *, seed: int = 0, source: str | None = None) -> UnitMeasurement | None:
@@ -128,7 +162,7 @@ def measure_unit(plan: KernelPlan, *, seed: int = 0, source: str | None = None) 
     Four images are executed, one or two blocks wide and one or two high. In f(2, 2) - f(2, 1) - f(1, 2) + f(1, 1) all
     that happens along edges and corners cancels, and one block's interior is left. Raises as measure().
     """
-    if not _tiles_the_output(plan) or plan.spec.is_volume:
+    if not _tiles_the_output(plan) or plan.spec.is_volume or plan.spec.operation is not Operation.FORWARD:
         return None
     plan = _as_in_a_large_layer(plan)
     plan = reduced(plan) if source is None else plan

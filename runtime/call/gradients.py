@@ -171,6 +171,8 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
     memory = axes.memory_order(order, dy)
     k = order.logical(dy.shape)[1]
+    if not dy.shape[0] and out is None and hasattr(grad_output, "new_zeros"):       # PyTorch's batch of no images
+        return grad_output.new_zeros(k)
     shape = layer_of_sizes(turned(dy.shape, order, memory), (k, 1, 1, 1), dy.dtype, dy.dtype, memory, {"groups": k})
     ask = kernels.asked(shape, resolve_device(device, dy, shape), workspace_limit=kernels.call_limit(None),
                         operation=Operation.BIAS_GRADIENT)

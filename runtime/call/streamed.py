@@ -57,6 +57,9 @@ def _by_torch(torch: Any, call: Callable[[Any, Any, Any, Any], Any], axis: int, 
     """The same in operations that PyTorch records."""
     sizes = [reach if i == axis else size for i, size in enumerate(x.shape)]
     before = x.new_zeros(sizes) if state is None else state
+    if not isinstance(before, torch.Tensor):
+        raise ArgumentTypeError("a call that PyTorch records, compiles or casts takes tensors", argument="state",
+                                value=type(state).__name__, hint="give a torch.Tensor")
     if list(before.shape) != sizes:
         raise _misshapen(before.shape, sizes)
     joined = torch.cat((before, x), axis)
@@ -79,6 +82,10 @@ class _Copies:
         views = [self.view]
         if state is not None:
             views.append(arrays.view(state, "state", dtypes=(self.view.dtype,), ndim=3))
+            if views[1].kind is not self.view.kind:
+                raise ArgumentTypeError(f"the state is of {views[1].kind.value}, and the input of "
+                                        f"{self.view.kind.value}", argument="state", value=type(state).__name__,
+                                        hint="an array of the input's library")
             same_memory(views[1], self.view, "state")
             if views[1].shape != self._sizes(self.view, reach):
                 raise _misshapen(views[1].shape, self._sizes(self.view, reach))

@@ -22,7 +22,8 @@ from warpconv.runtime.call.watched import wants_grad
 
 from . import autograd, operators as ops
 from .arguments import LayerArguments, arguments_given
-from .refused import (by_rule, check_axes, check_float, check_output, check_recorded, check_tensors, no_stream)
+from .refused import (by_rule, check_axes, check_float, check_number, check_output, check_recorded, check_sizes_given,
+                      check_tensors, no_stream)
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -34,6 +35,7 @@ def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     """``warpconv.conv2d`` by torch.ops.warpconv.conv2d. Raises as it does, and ArgumentError or ArgumentTypeError for
     what PyTorch cannot record: ``stream``, ``out`` of what requires grad, steps and types without a derivative."""
     check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    check_number(padding_value, "padding_value")
     no_stream(stream)
     check_output(out)
     last, rest = arguments_behind(
@@ -96,6 +98,7 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(weight=weight, grad_output=grad_output)
+    check_sizes_given(input_size, "input_size", 4)
     check_output(out, weight, grad_output)
     by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
@@ -113,6 +116,8 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   workspace_limit: int | None = None) -> Tensor:
     """``warpconv.conv2d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, grad_output=grad_output)
+    check_sizes_given(weight_size, "weight_size", 4)
+    check_number(padding_value, "padding_value")
     check_output(out, input, grad_output)
     by_rule(stream, algorithm, workspace_limit)
     last = _is_last(layout)
@@ -131,6 +136,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            stream: Any = None) -> Tensor:
     """``warpconv.conv3d`` by torch.ops.warpconv.conv3d. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, weight=weight, bias=bias, residual=residual)
+    check_number(padding_value, "padding_value")
     no_stream(stream)
     check_output(out)
     steps = _steps(tuple(epilogue) if isinstance(epilogue, list) else epilogue, bias is not None, _text(activation),
@@ -156,6 +162,7 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
                  device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(weight=weight, grad_output=grad_output)
+    check_sizes_given(input_size, "input_size", 5)
     check_output(out, weight, grad_output)
     by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
@@ -172,6 +179,8 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
                   algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
     """``warpconv.conv3d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, grad_output=grad_output)
+    check_sizes_given(weight_size, "weight_size", 5)
+    check_number(padding_value, "padding_value")
     check_output(out, input, grad_output)
     by_rule(stream, algorithm, None)
     last = _is_last_volume(layout)
@@ -225,6 +234,7 @@ def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: A
     stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes)
     size = []
     for axis, extra in enumerate(_along(output_padding, "output_padding", axes)):
+        check_number(extra, "output_padding")
         size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
                     + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
         if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more

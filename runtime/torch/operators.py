@@ -19,6 +19,7 @@ from torch import Tensor
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.epilogue import split_steps
+from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
 from warpconv.runtime.call import conv, gradients, signatures, volume
@@ -224,6 +225,9 @@ def _output(input: Tensor, weight: Tensor, stride: Sequence[int], padding: Seque
     """An empty output of a layer of any number of axes."""
     sizes = [(size + sum(sides) - apart * (taps - 1) - 1) // step + 1 for size, taps, step, sides, apart in zip(
         input.shape[2:], weight.shape[2:], stride, _sides(padding), dilation)]
+    if any(type(size) is int and size < 1 for size in sizes):       # others are not known yet
+        raise ShapeError(f"empty output: {' x '.join(map(str, sizes))}", argument="input", value=tuple(input.shape),
+                         hint="enlarge the padding or use a smaller filter")
     return torch.empty((input.shape[0], weight.shape[0], *sizes),
                        dtype=input.dtype if out_dtype is None else getattr(torch, out_dtype), device=input.device,
                        memory_format=memory_format(input))

@@ -17,18 +17,57 @@ from . import steps as epilogues
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
 
 
+_NEEDED = ("input", "weight", "grad_output")
+
+
 def check_tensors(**named: Any) -> None:
+    """That arguments are tensors, or None where they need not be there; all with memory, or all without."""
+    meta = None
     for name, value in named.items():
-        if value is not None and not isinstance(value, Tensor):
+        if value is None and name not in _NEEDED:
+            continue
+        if not isinstance(value, Tensor):
             raise ArgumentTypeError("a call that PyTorch records, compiles or casts takes tensors", argument=name,
                                     value=type(value).__name__, hint="give a torch.Tensor")
+        if meta is not None and value.is_meta is not meta:
+            raise ArgumentTypeError(f"the tensor is on device {value.device}, and others of the call are not",
+                                    argument=name, value=str(value.device), hint="bring all to one device")
+        meta = value.is_meta
+
+
+def check_sizes_given(sizes: Any, argument: str, rank: int) -> None:
+    """Sizes, as a compiler or tracer may have them, too: numbers that it does not know, or tensors."""
+    meaning = f"a sequence of {rank} sizes"
+    try:
+        found = tuple(sizes)
+    except TypeError:
+        found = ()
+    if len(found) != rank:
+        raise ShapeError(f"{argument} is {meaning}", argument=argument, value=sizes, hint=meaning)
+    for size in found:
+        if isinstance(size, bool) or not isinstance(size, (int, torch.SymInt, Tensor)):
+            raise ArgumentTypeError("the size must be an integer", argument=argument, value=sizes, hint=meaning)
+
+
+def check_number(value: Any, argument: str) -> None:
+    """What is no number, for an argument that is one."""
+    if not isinstance(value, (int, float, torch.SymInt, torch.SymFloat, Tensor)):
+        try:
+            float(value)
+            known = not isinstance(value, str)
+        except (TypeError, ValueError):
+            known = False
+        if not known:
+            raise ArgumentTypeError(f"{argument} is a number", argument=argument, value=value,
+                                    hint=f"e.g. {argument}=0")
 
 
 def check_axes(rank: int, **named: Tensor) -> None:
     for name, tensor in named.items():
         if tensor.dim() != rank:
             raise ShapeError(f"{name} has {tensor.dim()} axes, {rank} are needed", argument=name,
-                             value=tuple(tensor.shape), hint="add axes of length 1, or reshape")
+                             value=tuple(tensor.shape),
+                             hint="add axes of length 1, or reshape" if tensor.dim() < rank else "reshape or index it")
 
 
 @torch.compiler.assume_constant_result

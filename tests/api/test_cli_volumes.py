@@ -151,3 +151,18 @@ def test_build_of_a_layer_in_options(tmp_path):
     assert "1 built" in text
     (kernel,) = open_pack(tmp_path / "pack").kernels()
     assert kernel.layers == ("c1_k1_3x3x3_s1_p1",) and kernel.spec.is_volume
+
+
+@pytest.mark.parametrize("operation, counted", [("data_gradient", "dy"), ("filter_gradient", "x")])
+def test_a_gradient_is_inspected(operation, counted):
+    """Executed and counted, beside its exact value."""
+    record = json.loads(good("inspect", "--input", "1,4,5,6,7", "--filter", "6,2,3,2", "--padding", "1", "--operation",
+                             operation, "--no-source", "--json"))
+    assert record["measured"]["worst_ratio"] <= 1
+    assert {row["buffer"] for row in record["measured"]["buffers"]} >= {counted}
+
+
+def test_a_pack_of_nothing_is_no_pack(tmp_path):
+    made = run("build", "--input", "N,4,D,H,W", "--filter", "6,3,2,2", "--operation", "bias_gradient", "--arch", "sm_90",
+               "-o", tmp_path / "pack.zip")
+    assert made.exit_code == 1 and "not written" in made.output and not (tmp_path / "pack.zip").exists()
