@@ -25,20 +25,21 @@ MOST_DISTANCE = 2**40       # bytes, less one
 MOST_BOX = 256              # elements of a box along a dimension, channels of a pixel
 MOST_PIXELS = 1024          # of an im2col copy
 MOST_STRIDE = 8             # from one pixel of an im2col copy to the next
-CORNERS = range(-128, 128)  # of the im2col walk, of four dimensions
-MOST_OFFSET = 255           # of a tap from the window's first, of four dimensions
+# Of the im2col walk, by the array's dimensions: where corners may lie, and how far a tap from the window's first
+CORNERS = {4: range(-128, 128), 5: range(-16, 16)}
+MOST_OFFSET = {4: 255, 5: 31}
 SWIZZLES = (0, 32, 64, 128)
 MOST_COORDINATE = 2**31 - 1
 MOST_WINDOWS = 2**31 - 1024     # that kernels count, and those of a tile behind the last
 
-_PACKED = struct.Struct("<Q4B4B4I3Q4I2i2iI")     # what the CPU device takes in place of a descriptor
+_PACKED = struct.Struct("<Q4B8B5I4Q5I3i3iI")     # what the CPU device takes in place of a descriptor
 
 
 class Walk(enum.Enum):
     """What one copy brings."""
 
     TILED = "tiled"         # a box
-    IM2COL = "im2col"       # channels of pixels, one tap of as many windows, over rows and images
+    IM2COL = "im2col"       # channels of pixels, one tap of as many windows, over rows, planes of volumes, and images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +51,9 @@ class TensorMap:
     sizes: tuple[int, ...]
     distances: tuple[int, ...]
     box: tuple[int, ...]
-    lower: tuple[int, int]
-    upper: tuple[int, int]
-    strides: tuple[int, int]
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    strides: tuple[int, ...]
     swizzle: int
     rounded: bool = False
 
@@ -64,10 +65,10 @@ class TensorMap:
     def packed(self, address: int) -> bytes:
         """The 128 bytes that the CPU device takes in a descriptor's place."""
         im2col = self.walk is Walk.IM2COL
-        strides = (1, *self.strides, 1) if im2col else (1, 1, 1, 1)
-        numbers = (*_filled(self.sizes, 4), *_filled(self.distances, 3), *_filled(self.box, 4))
-        data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *strides, *numbers,
-                            *self.lower, *self.upper, self.rounded)
+        strides = (1, *self.strides, 1) if im2col else (1,) * len(self.sizes)
+        numbers = (*_filled(strides, 8), *_filled(self.sizes, 5), *_filled(self.distances, 4), *_filled(self.box, 5),
+                   *_filled(self.lower, 3), *_filled(self.upper, 3))
+        data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *numbers, self.rounded)
         return data.ljust(BYTES, b"\0")
 
 
@@ -89,12 +90,12 @@ class Descriptor:
         Elements of a copy along each dimension; of an im2col copy its channels and pixels.
     walk : Walk
         What one copy brings.
-    lower, upper : pair of int
-        Columns and rows by which the walk of windows begins and ends beside the image (im2col).
-    strides : pair of int
-        Columns and rows from one window to the next (im2col).
-    reach : pair of int
-        Columns and rows from a window's first tap to its last (im2col).
+    lower, upper : tuple of int
+        Columns, rows and of volumes planes by which the walk of windows begins and ends beside the image (im2col).
+    strides : tuple of int
+        The same from one window to the next (im2col).
+    reach : tuple of int
+        The same from a window's first tap to its last (im2col).
     windows : Length or None
         Outputs that the kernel counts by 32-bit numbers, where there may be more.
     swizzle : int
@@ -109,12 +110,12 @@ class Descriptor:
     sizes: tuple[Length, ...]
     box: tuple[int, ...]
     walk: Walk = Walk.TILED
-    lower: tuple[int, int] = (0, 0)
-    upper: tuple[int, int] = (0, 0)
-    strides: tuple[int, int] = (1, 1)
+    lower: tuple[int, ...] = (0, 0)
+    upper: tuple[int, ...] = (0, 0)
+    strides: tuple[int, ...] = (1, 1)
     swizzle: int = 128
     rounded: bool = later(False)
-    reach: tuple[int, int] = later((0, 0))
+    reach: tuple[int, ...] = later((0, 0))
     windows: Length | None = later(None)
 
     def __str__(self) -> str:
@@ -125,8 +126,8 @@ class Descriptor:
         if self.walk is Walk.TILED:
             text += f"boxes of {' x '.join(map(str, self.box))}"
         else:
-            text += (f"{self.box[0]} channels of {self.box[1]} pixels, corners (W, H) {self.lower} and {self.upper}, "
-                     f"strides 1, {self.strides[0]}, {self.strides[1]}, 1")
+            text += (f"{self.box[0]} channels of {self.box[1]} pixels, corners ({', '.join('WHD'[:len(self.lower)])}) "
+                     f"{self.lower} and {self.upper}, strides {', '.join(map(str, (1, *self.strides, 1)))}")
         return f"{text}, {self.swizzle}-byte swizzle, zeros outside"
 
     def at(self, shape: ConvShape | None) -> TensorMap:
@@ -165,13 +166,14 @@ class Descriptor:
     def _walk_refusal(self) -> str | None:
         if not 1 <= self.box[1] <= MOST_PIXELS:
             return f"{self.box[1]} pixels a copy (1 to {MOST_PIXELS})"
+        corners, furthest = CORNERS[len(self.sizes)], MOST_OFFSET[len(self.sizes)]
         for corner in (*self.lower, *self.upper):
-            if corner not in CORNERS:
-                return f"a corner of {corner} pixels ({CORNERS[0]} to {CORNERS[-1]}): padding, filter or dilation"
+            if corner not in corners:
+                return f"a corner of {corner} pixels ({corners[0]} to {corners[-1]}): padding, filter or dilation"
         if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
             return f"strides of {self.strides[1]} rows and {self.strides[0]} columns (1 to {MOST_STRIDE})"
-        if max(self.reach) > MOST_OFFSET:
-            return f"taps {max(self.reach)} pixels from a window's first (at most {MOST_OFFSET}): filter or dilation"
+        if max(self.reach) > furthest:
+            return f"taps {max(self.reach)} pixels from a window's first (at most {furthest}): filter or dilation"
         return None
 
     def _size_refusal(self, made: TensorMap) -> str | None:

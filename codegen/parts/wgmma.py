@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.descriptors import Descriptor, Walk
 from warpconv.codegen.hardware import Arch
+from warpconv.codegen.spec import KernelSpec
 
 TARGET = Arch(9, 0, "a")        # the one architecture that has it
 WARP_GROUP = 128                # threads that multiply together
@@ -57,3 +59,11 @@ class WgmmaShape:
         return cls(columns=columns, sums=sums, a=sums, b=sums + 1, adds=sums + 2,
                    registers=", ".join(f"%{i}" for i in range(sums)),
                    operands=", ".join(f'"+f"(sums[{i}])' for i in range(sums)))
+
+
+def walking(pixels: Descriptor, spec: KernelSpec) -> Descriptor:
+    """The descriptor of x whose copies are of one tap of as many windows."""
+    reach = tuple(extent - 1 for extent in spec.extents[::-1])
+    return replace(pixels, walk=Walk.IM2COL, lower=tuple(-before for before, _ in spec.padding[::-1]),
+                   upper=tuple(after - far for (_, after), far in zip(spec.padding[::-1], reach)),
+                   strides=spec.stride[::-1], reach=reach)

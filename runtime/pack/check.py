@@ -105,7 +105,12 @@ def _descriptors(program: Program, known: Mapping[str, Argument]) -> None:
     for descriptor in program.descriptors:
         name = descriptor.argument
         _require(descriptor.of in known and known[descriptor.of].is_pointer, f"{name} describes no array")
-        _require(2 <= len(descriptor.sizes) <= 4, f"{name} has {len(descriptor.sizes)} dimensions")
+        most = 5 if descriptor.walk is Walk.IM2COL else 4
+        _require(2 <= len(descriptor.sizes) <= most, f"{name} has {len(descriptor.sizes)} dimensions")
+        if descriptor.walk is Walk.IM2COL:
+            numbers = descriptor.lower, descriptor.upper, descriptor.strides, descriptor.reach
+            _require({len(found) for found in numbers} == {len(descriptor.sizes) - 2} <= {2, 3},
+                     f"{name} walks over other axes than it has")
         boxed = 2 if descriptor.walk is Walk.IM2COL else len(descriptor.sizes)
         _require(len(descriptor.box) == boxed, f"{name} copies boxes of {len(descriptor.box)} dimensions")
         _require(descriptor.swizzle in SWIZZLES, f"{name} has no such swizzle")

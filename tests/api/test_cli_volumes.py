@@ -163,6 +163,6 @@ def test_a_gradient_is_inspected(operation, counted):
 
 
 def test_a_pack_of_nothing_is_no_pack(tmp_path):
-    made = run("build", "--input", "N,4,D,H,W", "--filter", "6,3,2,2", "--operation", "bias_gradient", "--arch", "sm_90",
-               "-o", tmp_path / "pack.zip")
+    made = run("build", "--input", "N,4,D,H,W", "--filter", "6,3,2,2", "--operation", "bias_gradient",
+               "--arch", "sm_90", "-o", tmp_path / "pack.zip")
     assert made.exit_code == 1 and "not written" in made.output and not (tmp_path / "pack.zip").exists()

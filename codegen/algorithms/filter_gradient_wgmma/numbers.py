@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.parts import partial_sums
@@ -79,7 +81,7 @@ def slices_of(spec: KernelSpec) -> int:
 
 
 def column_tiles(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> int:
-    return -(-slices_of(spec) * spec.r * spec.s * BOX // options.columns)
+    return -(-slices_of(spec) * math.prod(spec.taps) * BOX // options.columns)
 
 
 def make_numbers(spec: KernelSpec, options: FilterGradientWgmmaOptions,
@@ -87,11 +89,11 @@ def make_numbers(spec: KernelSpec, options: FilterGradientWgmmaOptions,
     """All numbers of plan values that fit together."""
     shared_out = options.filters >= GROUPS * ROWS           # filters, else columns
     columns, matrices = group_columns(options), matrices_of(options)
-    boxes, rows = slices_of(spec) * spec.r * spec.s, partial_sums.sum_rows(options.splits)
+    boxes, rows = slices_of(spec) * math.prod(spec.taps), partial_sums.sum_rows(options.splits)
     box_bytes, ring = ROW_BYTES * options.pixels, options.stages * stage_bytes(options)
     return FilterGradientWgmmaNumbers(
         arguments=arguments, shape=WgmmaShape.of(columns), multiply=MULTIPLY[spec.dtype], plain=spec.is_pointwise,
-        one_tap=spec.r == spec.s == 1, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
+        one_tap=max(spec.taps) == 1, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_boxes=0 if shared_out else columns // BOX, sum_boxes=columns // BOX, slices=slices_of(spec), boxes=boxes,
         filter_tiles=-(-spec.k // options.filters), column_tiles=column_tiles(spec, options),
         guard_filters=spec.k % options.filters != 0, guard_channels=spec.c % BOX != 0,

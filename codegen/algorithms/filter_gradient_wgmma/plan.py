@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
-from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
-from warpconv.codegen.dimension import Dimension, Length
+from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
+from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts import partial_sums, reordered
-from warpconv.codegen.parts.arguments import gradient_arguments, named
+from warpconv.codegen.parts.arguments import gradient_arguments, named, outputs_of
 from warpconv.codegen.parts.refusals import ZEROS, common_refusal
-from warpconv.codegen.parts.wgmma import TARGET
+from warpconv.codegen.parts.wgmma import TARGET, walking
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
@@ -40,7 +40,7 @@ def supports(spec: KernelSpec) -> str | None:
         return f"{spec.groups} groups: a box of {BOX} channels would be of several"
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
     refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=tuple(Layout), borders=borders,
-                             operation=Operation.FILTER_GRADIENT)
+                             operation=Operation.FILTER_GRADIENT, spatial=(2, 3))
     if refusal is None and spec.epilogue:
         refusal = "the filter's gradient takes no epilogue"
     return refusal or next((reason for d in _descriptors(spec, FilterGradientWgmmaOptions())
@@ -60,7 +60,7 @@ def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
                       for a in gradient_arguments(spec))
     arguments += (partial_sums.argument(),)
     arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
-    taken = named(arguments, "x_map", "dy_map", partial_sums.PARTS, "N", "P", "Q")
+    taken = named(arguments, "x_map", "dy_map", partial_sums.PARTS, "N", *outputs_of(spec))
     numbers = make_numbers(spec, options, taken)
     elements = spec.k * spec.reduction
     blocks = Blocks(times=numbers.filter_tiles * numbers.column_tiles * options.splits)
@@ -78,18 +78,15 @@ def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
 
 def _descriptors(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of dy, and of x: its pixels, or walks of windows."""
-    n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
-    outputs = Length(by=(Dimension.N, Dimension.P, Dimension.Q))
+    n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
+    outputs = Length(by=(Dimension.N, *OUTPUTS[len(spec.taps)]))
     box = (BOX, options.pixels)
     gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), outputs), box=box)
     if spec.is_pointwise:
         return replace(gradients, argument="x_map", of="x", sizes=(Length(each=spec.c), outputs)), gradients
-    (top, bottom), (left, right) = spec.padding
-    reach = spec.dilation[1] * (spec.s - 1), spec.dilation[0] * (spec.r - 1)
-    windows = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(Length(each=spec.c), w, h, n), box=box,
-                         walk=Walk.IM2COL, lower=(-left, -top), upper=(right - reach[0], bottom - reach[1]),
-                         strides=(spec.stride[1], spec.stride[0]), reach=reach)
-    return windows, gradients
+    sizes = (Length(each=spec.c), *image[::-1], n)
+    windows = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=sizes, box=box)
+    return walking(windows, spec), gradients
 
 
 def _cost(options: FilterGradientWgmmaOptions, numbers: FilterGradientWgmmaNumbers) -> Cost:
@@ -112,4 +109,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="filter_gradient_wgmma",
                       summary="the filter's gradient of dense layers by Hopper's warp groups",
                       options=FilterGradientWgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT)
+                      estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT,
+                      spatial=(2, 3))

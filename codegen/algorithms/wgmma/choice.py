@@ -32,6 +32,7 @@ from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, grou
 from .options import Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
+EMPTY_SLICES = 1.15         # times as long with volumes' slices that are half empty (32 channels, an H100, 2026-11-26)
 FILTERS = (64, 128, 256)
 LEAST_COLUMNS = 16              # of an instruction that is tried, and from one to the next
 BARRIERS_BYTES = 2 * BARRIER_BYTES      # of a stage
@@ -94,12 +95,14 @@ def _tiles(spec: KernelSpec, shape: ConvShape | None, form: WgmmaOptions) -> Ite
                 yield found
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
-                steps = -(-stored_channels(spec) // slice_of(spec)) * spec.r * spec.s
+                steps = -(-stored_channels(spec) // slice_of(spec)) * math.prod(spec.taps)
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
 
 
 def planes_refusal(spec: KernelSpec) -> str | None:
     """Why the pixels of a channel cannot be a product's columns where they lie, in words, or None."""
+    if spec.is_volume:
+        return "planes are for images"
     if spec.layout is not Layout.NCHW or not spec.dtype.is_half or not is_one_tap(spec) or spec.stride != (1, 1):
         return "planes are for 1x1 layers of 16 bits in NCHW, of stride 1 and without padding"
     return None
@@ -179,6 +182,8 @@ def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
 
 def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
     """Why one box cannot serve all taps, in words, or None; ``turned``: read as NCHW has it."""
+    if spec.is_volume:
+        return "one box for all taps is for images"
     if turned and not (is_split(spec) and spec.layout is Layout.NCHW):
         return "boxes of planes are for NCHW in fp16x3"
     if spec.stride != (1, 1) or spec.dilation != (1, 1):
@@ -233,7 +238,7 @@ def _places(options: WgmmaOptions, shape: ConvShape, flat: bool = False) -> int:
         return shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     if options.form is Form.PLANES:
         return shape.n * -(-shape.p * shape.q // options.pixels)
-    return -(-shape.n * shape.p * shape.q // options.pixels)
+    return -(-shape.output_pixels // options.pixels)
 
 
 def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
@@ -255,7 +260,7 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     # bytes that all blocks store at the end
     arithmetic += spec.dtype.itemsize * options.filters * options.pixels * min(tiles, chip) / cycle_bytes
     if options.splits > 1:
-        arithmetic += LAUNCH_CYCLES + 8 * shape.n * shape.p * shape.q * spec.k * options.splits / cycle_bytes
+        arithmetic += LAUNCH_CYCLES + 8 * shape.output_pixels * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     beside = _stores(spec, options, shape)
     if is_passed(spec, options):
@@ -327,4 +332,5 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape) * H200_CLOCK / CLOCK
+    share = EMPTY_SLICES if spec.is_volume and 2 * spec.c <= slice_of(spec) else 1.0
+    return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape) * H200_CLOCK / CLOCK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import DType, Layout
@@ -129,7 +131,7 @@ def step_channels(spec: KernelSpec) -> int:
 
 def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether every pixel that is copied is the window of one output, and a box holds those of a tile."""
-    one = is_one_tap(spec) and (spec.stride == (1, 1) or spec.layout is Layout.NCHW)
+    one = is_one_tap(spec) and (max(spec.stride) == 1 or spec.layout is Layout.NCHW and not spec.is_volume)
     return one and options.form is Form.IM2COL and options.pixels <= MOST_BOX
 
 
@@ -140,12 +142,12 @@ def is_passed(spec: KernelSpec, options: WgmmaOptions) -> bool:
 
 def is_sampled(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether the pass to NHWC leaves pixels that no output reads: those of 1x1 filters that stride."""
-    return is_passed(spec, options) and is_plain(spec, options) and spec.stride != (1, 1)
+    return is_passed(spec, options) and is_plain(spec, options) and max(spec.stride) > 1
 
 
 def is_one_tap(spec: KernelSpec) -> bool:
     """Whether the window of an output is a pixel."""
-    return spec.r == spec.s == 1 and not any(map(any, spec.padding))
+    return max(spec.taps) == 1 and not any(map(any, spec.padding))
 
 
 def is_flat(spec: KernelSpec, options: WgmmaOptions) -> bool:
@@ -217,7 +219,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     halo, planes, columns = options.form is Form.HALO, options.form is Form.PLANES, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
-    channels, slice_, taps = stored_channels(spec), slice_of(spec), spec.r * spec.s
+    channels, slice_, taps = stored_channels(spec), slice_of(spec), math.prod(spec.taps)
     slices, depth = -(-channels // slice_), STEP_BYTES // spec.dtype.itemsize
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)

@@ -21,20 +21,21 @@ made anew by float32 units (docs/precision.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import replace
-from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor, Walk
-from warpconv.codegen.dimension import Dimension, Length
+from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
+from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import nhwc_pass, split_sums
-from warpconv.codegen.parts.arguments import layer_arguments, named
+from warpconv.codegen.parts.arguments import image_of, layer_arguments, named, outputs_of
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET
+from warpconv.codegen.parts.wgmma import GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET, walking
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
@@ -63,9 +64,11 @@ def supports(spec: KernelSpec) -> str | None:
     if single and spec.numerics is Numerics.FLOAT32:
         return ("products of float32 units are not served, only fp16x3 (by default for sums of at least "
                 f"{LEAST_PRODUCTS} products) and tf32")
+    if spec.is_volume and spec.numerics is Numerics.FP16X3:
+        return "volumes of float32 are served rounded to TF32 alone"
     reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16),
                             layouts=(Layout.NHWC, Layout.NCHW),
-                            numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True)
+                            numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True, spatial=(2, 3))
     return reason or _pixels(spec, WgmmaOptions()).refusal()
 
 
@@ -83,16 +86,16 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     split, staged, passed = options.splits > 1, is_staged(spec, options), is_passed(spec, options)
     written = (split_sums.SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
     maps = [d.argument for d in descriptors]
-    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", "P", "Q")
+    adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", *outputs_of(spec))
     sampled = is_sampled(spec, options)
-    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", "H", "W", *(("P", "Q") if sampled else ()))
+    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", *image_of(spec), *(outputs_of(spec) if sampled else ()))
     to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled) if passed else None
     numbers: WgmmaNumbers | SplitNumbers
     if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
         taken = named(arguments, *maps, "x", FILTER, *written, "N", "H", "W", "P", "Q")
         numbers = make_split_numbers(spec, options, taken, adding if split else (), to_nhwc)
     else:
-        taken = named(arguments, *maps, *written, "N", "P", "Q")
+        taken = named(arguments, *maps, *written, "N", *outputs_of(spec))
         numbers = make_numbers(spec, options, taken, adding if split else (), to_nhwc)
     steps = ([nhwc_pass.launch(spec, passing, sampled)] if passed else []) + [_product(spec, options, numbers)]
     product = len(steps) - 1
@@ -169,11 +172,11 @@ def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
 
 def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     """How x is copied."""
-    n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
+    n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
     if options.turned:
         return _turned_boxes(spec, options)
     of, channels = nhwc_pass.PIXELS if is_passed(spec, options) else "x", Length(each=stored_channels(spec))
-    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, w, h, n), box=(),
+    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, *image[::-1], n), box=(),
                       rounded=spec.numerics is Numerics.TF32)
     each = slice_of(spec)
     if options.form is Form.PLANES:
@@ -185,10 +188,7 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     if is_plain(spec, options):
         pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
-    (top, bottom), (left, right) = spec.padding
-    reach = spec.dilation[1] * (spec.s - 1), spec.dilation[0] * (spec.r - 1)
-    return replace(made, walk=Walk.IM2COL, box=(each, options.pixels), lower=(-left, -top),
-                   upper=(right - reach[0], bottom - reach[1]), strides=(spec.stride[1], spec.stride[0]), reach=reach)
+    return walking(replace(made, box=(each, options.pixels)), spec)
 
 
 def _turned_boxes(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
@@ -207,12 +207,12 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
     """Those of pixels and filters, and of what is copied from and to the output's place."""
     channels = Length(each=stored_channels(spec))
     filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
-                         sizes=(channels, Length(each=spec.r * spec.s), Length(each=spec.k)))
+                         sizes=(channels, Length(each=math.prod(spec.taps)), Length(each=spec.k)))
     if is_split(spec):      # rows of both parts, of each filter, of each step
         steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
         filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),
                           sizes=(Length(each=row), Length(each=spec.k), Length(each=steps)))
-    outputs = Length(by=(Dimension.N, Dimension.P, Dimension.Q))
+    outputs = Length(by=(Dimension.N, *OUTPUTS[len(spec.taps)]))
     pixels = _pixels(spec, options)
     found = [replace(pixels, windows=outputs) if spec.index_bits == 64 else pixels, filters]
     if is_staged(spec, options):
@@ -250,7 +250,7 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
     """A block for each multiprocessor, or for each tile where there are fewer; tiles of one place's filters come side
     by side, so that their pixels are found in the cache."""
     add = options.pixels - 1
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), add=add, per=options.pixels,
+    tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], add=add, per=options.pixels,
                    times=numbers.filter_tiles * options.splits, limit=spec.hardware.multiprocessors)
     if options.form is not Form.IM2COL:     # blocks without a tile end at once
         tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), times=numbers.filter_tiles * options.splits,
@@ -261,7 +261,7 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
 
 def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
     """The filter as [filter][tap][channel], or in two parts as rows of [slice][tap][filter], a block a filter."""
-    elements = spec.k * stored_channels(spec) * spec.r * spec.s
+    elements = spec.k * stored_channels(spec) * math.prod(spec.taps)
     split = isinstance(numbers, SplitNumbers)
     times = spec.k if split else -(-elements // SIDE_THREADS)
     grid = (Blocks(times=times, limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
@@ -276,7 +276,7 @@ def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Split
     products = numbers.steps * numbers.depths * numbers.depth * (SPLIT_PRODUCTS if is_split(spec) else 1)
     outputs = numbers.matrices * numbers.shape.sums
     return Cost(unit=f"a warp's {LANES * outputs} outputs", warp_loads=0, shuffles=0, fma=products * outputs,
-                registers=numbers.more_registers, direct_loads=spec.c * spec.r * spec.s * outputs)
+                registers=numbers.more_registers, direct_loads=spec.reduction * outputs)
 
 
 def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> str:
@@ -315,4 +315,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="wgmma", summary="a product of matrices by Hopper's warp groups, copied by descriptors",
                       options=WgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, lighter=lighter, float32=FLOATS)
+                      estimate=estimate, lighter=lighter, float32=FLOATS, spatial=(2, 3))

@@ -11,9 +11,9 @@ from .report import Buffer
 
 BYTES = 128                                  # of a parameter `const __grid_constant__ TensorMap`
 ALIGNMENT = 64                               # which the compiler copies it by
-_LAYOUT = struct.Struct("<Q 4B 4B 4I 3Q 4I 2i 2i I")      # struct wcpu_tensor_map of device/abi.h
+_LAYOUT = struct.Struct("<Q 4B 8B 5I 4Q 5I 3i 3i I")      # struct wcpu_tensor_map of device/abi.h
 _MOST_BOX, _MOST_PIXELS, _MOST_STRIDE = 256, 1024, 8
-_CORNER = range(-128, 128)                   # of im2col over two dimensions
+_CORNERS = {4: range(-128, 128), 5: range(-16, 16)}      # of im2col, by the array's dimensions
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class TensorMap:
         if len(self.packed) > BYTES or len(self.packed) < _LAYOUT.size:
             raise KernelFault(f"bad launch: a tensor map of {len(self.packed)} bytes", kind="descriptor", entry=entry)
         offset, rank, im2col, element, swizzle, *rest = _LAYOUT.unpack_from(self.packed)
-        return _Fields(offset, rank, bool(im2col), element, swizzle, tuple(rest[:4]), tuple(rest[4:8]),
-                       tuple(rest[8:11]), tuple(rest[11:15]), tuple(rest[15:17]), tuple(rest[17:19]), bool(rest[19]))
+        return _Fields(offset, rank, bool(im2col), element, swizzle, tuple(rest[:8]), tuple(rest[8:13]),
+                       tuple(rest[13:17]), tuple(rest[17:22]), tuple(rest[22:25]), tuple(rest[25:28]), bool(rest[28]))
 
 
 @dataclass(frozen=True)
 class _Fields:
-    """Dimensions innermost first; strides of dimensions 1, 2, 3 in bytes."""
+    """Dimensions innermost first; strides of dimensions 1 and on in bytes."""
 
     offset: int
     rank: int
@@ -72,7 +72,8 @@ def _check(map_: _Fields, buffer: Buffer, entry: str) -> None:
             raise KernelFault(f"the tensor map of buffer '{buffer.name}' {words}", kind="descriptor", entry=entry)
 
     dimensions = range(map_.rank)
-    need(2 <= map_.rank <= 4, f"has {map_.rank} dimensions; copies here have 2 to 4")
+    most = 5 if map_.im2col else 4
+    need(2 <= map_.rank <= most, f"has {map_.rank} dimensions; copies here have 2 to {most}")
     need(map_.element_bytes in (1, 2, 4, 8), f"has elements of {map_.element_bytes} bytes")
     need(map_.swizzle in (0, 64, 128), f"swizzles rows of {map_.swizzle} bytes; here are 0, 64 and 128")
     need(map_.offset % 16 == 0, f"begins {map_.offset} bytes into it; an address is a multiple of 16")
@@ -85,13 +86,14 @@ def _check(map_: _Fields, buffer: Buffer, entry: str) -> None:
     need(not map_.rounded or map_.element_bytes == 4,
          f"rounds elements of {map_.element_bytes} bytes to TF32; they have 4")
     if map_.im2col:
-        need(map_.rank == 4, f"is of im2col with {map_.rank} dimensions; here are 4")
+        need(map_.rank in _CORNERS, f"is of im2col with {map_.rank} dimensions; here are 4 and 5")
         channels, pixels = map_.box[:2]
         need(1 <= channels <= _MOST_BOX and 1 <= pixels <= _MOST_PIXELS,
              f"copies {channels} channels of {pixels} pixels; the most are {_MOST_BOX} and {_MOST_PIXELS}")
-        for corner in (*map_.lower, *map_.upper):
-            need(corner in _CORNER, f"has a corner at {corner}; corners lie in -128 .. 127")
-        for stride in map_.element_strides[:4]:
+        corners = _CORNERS[map_.rank]
+        for corner in (*map_.lower[:map_.rank - 2], *map_.upper[:map_.rank - 2]):
+            need(corner in corners, f"has a corner at {corner}; corners lie in {corners[0]} .. {corners[-1]}")
+        for stride in map_.element_strides[:map_.rank]:
             need(1 <= stride <= _MOST_STRIDE, f"has element stride {stride}; they are 1 to {_MOST_STRIDE}")
     else:
         for i in dimensions:

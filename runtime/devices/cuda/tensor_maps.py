@@ -37,7 +37,8 @@ def encoded(made: TensorMap, address: int) -> bytes:
     rank = len(made.sizes)
     array = (c_uint64 * rank)(*made.sizes), (c_uint64 * max(1, rank - 1))(*made.distances)
     if made.walk is Walk.IM2COL:
-        copied = ((c_int * 2)(*made.lower), (c_int * 2)(*made.upper), c_uint32(made.box[0]), c_uint32(made.box[1]),
+        corners = c_int * len(made.lower)
+        copied = (corners(*made.lower), corners(*made.upper), c_uint32(made.box[0]), c_uint32(made.box[1]),
                   (c_uint32 * rank)(1, *made.strides, 1))
     else:
         copied = ((c_uint32 * rank)(*made.box), (c_uint32 * rank)(*(1,) * rank))

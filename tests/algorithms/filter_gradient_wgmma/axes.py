@@ -9,7 +9,7 @@ from tests.axes import DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 2), (2, 2), (1, 3), (2, 1)),
+    "filter": ((1, 1), (3, 2), (2, 2), (1, 3), (2, 1), (2, 3, 2)),
     "channels": ((64, 64, 1), (128, 128, 1), (64, 256, 1), (40, 72, 1), (136, 24, 1), (64, 136, 1), (200, 64, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 1), (2, 3)),
     "dilation": (1, (2, 3)), "dtype": DTYPES[1:], "layout": LAYOUTS,
@@ -40,6 +40,8 @@ def variants() -> Iterable[Row]:
             {**POINT, "stride": (2, 3), "stages": 8},
             {"stride": (2, 1), "dilation": (2, 3), "padding": "large"},
             {"padding": "valid", "channels": (136, 24, 1), "splits": 1}, {"filter": (2, 1), "splits": 40},
+            {"filter": (2, 3, 2), "stride": (2, 3), "dilation": (2, 3)},
+            {"filter": (2, 3, 2), "layout": "NCHW", "channels": (136, 24, 1)},
             {"layout": "NCHW", "channels": (136, 24, 1)}, {**POINT, "layout": "NCHW", "dtype": "bfloat16"}):
         yield {**USUAL, **changes}
 

@@ -21,5 +21,6 @@ def plans() -> dict[str, KernelPlan]:
     return {
         "filter_gradient_wgmma_3x3_columns_float16": _dense(3, 64, 256),
         "filter_gradient_wgmma_3x3_filters_bfloat16": _dense(3, 128, 64, dtype="bfloat16", stride=2),
+        "filter_gradient_wgmma_3x3x3_float16": _dense(3, 64, 256, d=9, t=3),
         "filter_gradient_wgmma_1x1_float16": _dense(1, 128, 128, c=256),
     }

@@ -27,7 +27,7 @@ TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 
 PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3), ("planes", 256, 32, 2),
           ("planes", 128, 160, 2))
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9)), "channels": CHANNELS, "padding": PADDINGS,
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *TURNED, *PLANES),
     "splits": (1, 2, 3)}
@@ -77,6 +77,12 @@ def variants() -> Iterable[Row]:
                    padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
                    numerics="float32", layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i % 3 % 2, tile=tile,
                    splits=splits)
+    for i, tile in enumerate(TILES[:6]):        # volumes, in the form that walks windows
+        nchw = tile in NCHW_TILES and i % 2 == 1
+        yield dict(filter=(3, 2, 3), channels=CHANNELS[(0, 7 if nchw else 2, 1, 4, 3, 2)[i]], padding=PADDINGS[i % 4],
+                   epilogue=WITH_RESIDUAL[i], dtype=DTYPES[1 + i % 2], numerics="float32",
+                   layout="NCHW" if nchw else "NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
+                   splits=1 + i // 3 % 2)
     for i, tile in enumerate(BOXES * 2):
         channels = ((8, 24, 1), (136, 72, 1), (33, 85, 1), (16, 136, 1))[i % 4 if tile[4] > 1 else 2]
         yield dict(filter=((3, 3), (2, 3))[i % 2], channels=channels, padding=PADDINGS[i % 4],

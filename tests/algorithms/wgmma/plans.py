@@ -13,9 +13,9 @@ from warpconv.codegen.spec import Epilogue
 
 def _wgmma(c: int, k: int, size: int, *epilogue: Epilogue, h: int = 28, dtype: str = "float16", padding: Any = 0,
            stride: int = 1, dilation: int = 1, layout: str = "NHWC", precision: str = "float32",
-           **values: Any) -> KernelPlan:
+           d: int | None = None, t: int | None = None, **values: Any) -> KernelPlan:
     shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, layout=layout, padding=padding,
-                      stride=stride, dilation=dilation)
+                      stride=stride, dilation=dilation, d=d, t=t)
     return plan_layer(shape, algorithm="wgmma", epilogue=epilogue, settings=values, precision=precision)
 
 
@@ -24,6 +24,8 @@ def plans() -> dict[str, KernelPlan]:
     return {
         "wgmma_1x1_residual_bfloat16": _wgmma(64, 256, 1, BIAS, RESIDUAL, RELU, dtype="bfloat16", form="im2col",
                                               filters=128, pixels=192, buffer=64, splits=1, stages=4),
+        "wgmma_3x3x3_stride_2_float16": _wgmma(128, 136, 3, BIAS, RELU, d=9, t=3, padding=1, stride=2, form="im2col",
+                                               filters=128, pixels=96, buffer=96, splits=1, stages=5),
         "wgmma_3x3_stride_2_float16": _wgmma(128, 136, 3, BIAS, RELU, padding=1, stride=2, form="im2col", filters=128,
                                              pixels=96, buffer=96, splits=1, stages=5),
         "wgmma_3x3_halo_residual_float16": _wgmma(64, 64, 3, BIAS, RESIDUAL, RELU, h=56, padding=1, form="halo",

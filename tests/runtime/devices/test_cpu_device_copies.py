@@ -99,6 +99,9 @@ CASES = {
     "dilation": dict(image=(2, 11, 13, 64), filter=(3, 5), stride=(1, 1), padding=(2, 4), dilation=(2, 3)),
     "no padding": dict(image=(5, 4, 4, 64), filter=(2, 2), stride=(2, 2), padding=(0, 0), dilation=(1, 1)),
     "72 channels": dict(image=(2, 5, 6, 72), filter=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1)),
+    "3x3x3": dict(image=(2, 4, 5, 6, 64), filter=(3, 3, 3), stride=(1, 1, 1), padding=(1, 1, 1), dilation=(1, 1, 1)),
+    "2x3x2, all else": dict(image=(3, 5, 7, 6, 72), filter=(2, 3, 2), stride=(2, 1, 3), padding=(1, 2, 0),
+                            dilation=(1, 2, 2)),
     "1x1": dict(image=(9, 2, 2, 64), filter=(1, 1), stride=(1, 1), padding=(0, 0), dilation=(1, 1)),
 }
 
@@ -107,25 +110,31 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("channels", [64, 32])
 def test_im2col_walks_over_rows_and_images(mode, case, channels):
-    n, h, w, c = case["image"]
+    """And over planes of volumes."""
+    n, *image, c = case["image"]
     x = numbers(*case["image"])
-    (r, s), (sh, sw), (ph, pw), (dh, dw) = (case[name] for name in ("filter", "stride", "padding", "dilation"))
-    p, q = (h + 2 * ph - (r - 1) * dh - 1) // sh + 1, (w + 2 * pw - (s - 1) * dw - 1) // sw + 1
-    upper = pw - (s - 1) * dw, ph - (r - 1) * dh
-    map_ = TensorMap(read(x), pack((c, w, h, n), (channels, 48), swizzle=2 * channels, im2col=True,
-                                   element_strides=(1, sw, sh, 1), lower=(-pw, -ph), upper=upper))
-    size = 48 * channels * 2
+    taps, stride, padding, dilation = (case[name] for name in ("filter", "stride", "padding", "dilation"))
+    outputs = [(size + 2 * pad - (span - 1) * apart - 1) // step + 1
+               for size, pad, span, apart, step in zip(image, padding, taps, dilation, stride)]
+    upper = [pad - (span - 1) * apart for pad, span, apart in zip(padding, taps, dilation)]
+    map_ = TensorMap(read(x), pack((c, *image[::-1], n), (channels, 48), swizzle=2 * channels, im2col=True,
+                                   element_strides=(1, *stride[::-1], 1), lower=[-pad for pad in padding[::-1]],
+                                   upper=upper[::-1]))
+    size, pixels, row = 48 * channels * 2, int(np.prod(outputs)), outputs[-1]
+    kind, names = ("wc_tma_load_im2col", "w, h") if len(image) == 2 else ("wc_tma_load_im2col_volumes", "w, h, d")
+    offsets = ", ".join(f"tap_{axis}" for axis in names.split(", "))
     rng = np.random.default_rng(1)
-    for start in sorted({0, q - 1, p * q - 3, *rng.integers(0, n * p * q, 3).tolist()} - {-1, -2, -3}):
-        image, rest = divmod(start, p * q)
-        tap, first = (int(rng.integers(r)), int(rng.integers(s))), channels * int(rng.integers(-(-c // channels)))
+    for start in sorted({0, row - 1, pixels - 3, *rng.integers(0, n * pixels, 3).tolist()} - {-1, -2, -3}):
+        of_image, *place = np.unravel_index(start, (n, *outputs))
+        tap, first = [int(rng.integers(span)) for span in taps], channels * int(rng.integers(-(-c // channels)))
         y = np.zeros(size // 2, np.uint16)
-        at = first, rest % q * sw - pw, rest // q * sh - ph, image, tap[1] * dw, tap[0] * dh
-        ring(LOAD.format(call="wc_tma_load_im2col(shared, &map, full, c, w, h, image, tap_w, tap_h)"),
-             PARAMETERS + "int c, int w, int h, int image, int tap_w, int tap_h",
+        corner = [at * step - pad for at, step, pad in zip(place, stride, padding)]
+        at = first, *corner[::-1], of_image, *[which * apart for which, apart in zip(tap, dilation)][::-1]
+        parameters = ", ".join(f"int {name}" for name in f"c, {names}, image, {offsets}".split(", "))
+        ring(LOAD.format(call=f"{kind}(shared, &map, full, c, {names}, image, {offsets})"), PARAMETERS + parameters,
              [map_, written(y), np.int32(size), *map(np.int32, at)], mode=mode)
-        expected = im2col(x, start, 48, first, channels, tap, p=p, q=q, stride=(sh, sw), padding=(ph, pw),
-                          dilation=(dh, dw))
+        expected = im2col(x, start, 48, first, channels, tap, outputs=outputs, stride=stride, padding=padding,
+                          dilation=dilation)
         assert np.array_equal(unswizzled(y.view(np.uint8), 2 * channels).view(np.uint16), expected), (start, at)
 
 
@@ -192,6 +201,8 @@ def test_stores_leave_what_is_outside(mode, shape, box, at, swizzle):
     (dict(sizes=(64, 20), box=(64, 8), element_strides=(1, 2, 1, 1)), "element strides"),
     (dict(sizes=(64, 0), box=(64, 8)), "size 0"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, lower=(-129, 0)), "a corner at -129"),
+    (dict(sizes=(64, 2, 2, 2, 2), box=(64, 8), im2col=True, lower=(0, 0, -17)), "a corner at -17"),
+    (dict(sizes=(64, 2, 2, 2, 2), box=(64, 8, 1, 1, 1)), "5 dimensions"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 1025), im2col=True), "1025 pixels"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, element_strides=(1, 9, 1, 1)), "element stride 9"),
 ])

@@ -72,11 +72,11 @@ enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they a
 struct wcpu_tensor_map {
     wcpu_u64 address;
     wcpu_u8 rank, im2col, element_bytes, swizzle;        // swizzle: bytes of a swizzled row, 0, 64 or 128
-    wcpu_u8 element_strides[4];
-    wcpu_u32 sizes[4];
-    wcpu_u64 strides[3];              // bytes; of dimensions 1, 2, 3
-    wcpu_u32 box[4];                  // im2col: channels, pixels
-    int lower[2], upper[2];           // im2col: corners, W and H
+    wcpu_u8 element_strides[8];
+    wcpu_u32 sizes[5];
+    wcpu_u64 strides[4];              // bytes; of dimensions 1 and on
+    wcpu_u32 box[5];                  // im2col: channels, pixels
+    int lower[3], upper[3];           // im2col: corners, W, H and of volumes D
     wcpu_u32 rounded;                 // floats are rounded to TF32 as they come
 };
 
@@ -118,6 +118,8 @@ WCPU_MEETING void wcpu_named_barrier(wcpu_ids *self, int barrier, int threads);
 void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, int rank, int c0, int c1, int c2, int c3);
 void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
                              int tap_w, int tap_h);
+void wcpu_tensor_load_im2col_volumes(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int d,
+                                     int n, int tap_w, int tap_h, int tap_d);
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3);
 void wcpu_stores_commit(wcpu_ids *self);
 void wcpu_stores_wait(wcpu_ids *self, int pending);

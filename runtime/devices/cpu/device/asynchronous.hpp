@@ -81,9 +81,9 @@ public:
     void wait(Thread &thread, void *address, unsigned parity);
     void meet(Thread &thread, int barrier, int threads);
 
-    void load(Thread &thread, void *to, const wcpu_tensor_map &map, void *barrier, int rank, const int (&at)[4],
+    void load(Thread &thread, void *to, const wcpu_tensor_map &map, void *barrier, int rank, const int (&at)[5],
               const int *taps);
-    void store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[4]);
+    void store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[5]);
     void commit_stores(Thread &thread);
     void wait_stores(Thread &thread, unsigned pending);
     void fence(Thread &thread);

@@ -263,15 +263,20 @@ void wcpu_named_barrier(wcpu_ids *self, int barrier, int threads) {
     asynchronous(self).meet(thread_of(self), barrier, threads);
 }
 void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, int rank, int c0, int c1, int c2, int c3) {
-    asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, rank, {c0, c1, c2, c3}, nullptr);
+    asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, rank, {c0, c1, c2, c3, 0}, nullptr);
 }
 void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
                              int tap_w, int tap_h) {
     const int taps[2] = {tap_w, tap_h};
-    asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, 4, {c, w, h, n}, taps);
+    asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, 4, {c, w, h, n, 0}, taps);
+}
+void wcpu_tensor_load_im2col_volumes(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int d,
+                                     int n, int tap_w, int tap_h, int tap_d) {
+    const int taps[3] = {tap_w, tap_h, tap_d};
+    asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, 5, {c, w, h, d, n}, taps);
 }
 void wcpu_tensor_store(wcpu_ids *self, const void *map, const void *from, int rank, int c0, int c1, int c2, int c3) {
-    asynchronous(self).store(thread_of(self), *(const wcpu_tensor_map *)map, from, rank, {c0, c1, c2, c3});
+    asynchronous(self).store(thread_of(self), *(const wcpu_tensor_map *)map, from, rank, {c0, c1, c2, c3, 0});
 }
 void wcpu_stores_commit(wcpu_ids *self) { asynchronous(self).commit_stores(thread_of(self)); }
 void wcpu_stores_wait(wcpu_ids *self, int pending) { asynchronous(self).wait_stores(thread_of(self), pending); }

@@ -37,6 +37,10 @@ __forceinline__ void wc_tma_load_im2col(void *to, const void *map, unsigned long
                                            unsigned short tap_w, unsigned short tap_h) {
     wcpu_tensor_load_im2col(wcpu_self(), to, map, barrier, c, w, h, n, tap_w, tap_h);
 }
+__forceinline__ void wc_tma_load_im2col_volumes(void *to, const void *map, unsigned long long *barrier, int c, int w, int h,
+                                                int d, int n, unsigned short tap_w, unsigned short tap_h, unsigned short tap_d) {
+    wcpu_tensor_load_im2col_volumes(wcpu_self(), to, map, barrier, c, w, h, d, n, tap_w, tap_h, tap_d);
+}
 __forceinline__ void wc_tma_store_2(const void *map, const void *from, int c0, int c1) {
     wcpu_tensor_store(wcpu_self(), map, from, 2, c0, c1, 0, 0);
 }

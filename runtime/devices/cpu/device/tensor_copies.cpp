@@ -10,7 +10,7 @@ constexpr int kMostRowBytes = 1024, kChunk = 16;
 
 // One row of a box: elements next to each other, at coordinates `at` of the tensor.
 struct BoxRow {
-    int64_t at[4];
+    int64_t at[5];
     uint64_t global;                  // address of the first element inside
     int first, count;                 // elements of the row that are inside
 };
@@ -31,16 +31,16 @@ static void locate(const wcpu_tensor_map &map, BoxRow &row) {
 // The rows of a box, one after another, as they lie in shared memory.
 class Rows {
 public:
-    Rows(const wcpu_tensor_map &map, const int (&at)[4], const int *taps) : map_(map), taps_(taps) {
-        for (int i = 0; i < 4; ++i) at_[i] = start_[i] = at[i];
+    Rows(const wcpu_tensor_map &map, const int (&at)[5], const int *taps) : map_(map), taps_(taps) {
+        for (int i = 0; i < 5; ++i) at_[i] = start_[i] = at[i];
         count_ = 1;
         if (taps) count_ = map.box[1];
         else for (int i = 1; i < map.rank; ++i) count_ *= map.box[i];
     }
     uint32_t count() const { return count_; }
     BoxRow next() {
-        BoxRow row{{at_[0], at_[1], at_[2], at_[3]}, 0, 0, 0};
-        if (taps_) row.at[1] += taps_[0], row.at[2] += taps_[1];
+        BoxRow row{{at_[0], at_[1], at_[2], at_[3], at_[4]}, 0, 0, 0};
+        for (int i = 0; taps_ && i < map_.rank - 2; ++i) row.at[1 + i] += taps_[i];
         locate(map_, row);
         taps_ ? walk() : step();
         return row;
@@ -53,19 +53,20 @@ private:
             at_[i] = start_[i];
         }
     }
-    // From pixel to pixel by the strides; behind the upper corner of a row the next begins at the lower, and so for images.
+    // From pixel to pixel by the strides; behind the upper corner of a row the next begins at the lower, and so for planes and
+    // images.
     void walk() {
-        for (int i = 1; i < 3; ++i) {
+        for (int i = 1; i < map_.rank - 1; ++i) {
             at_[i] += map_.element_strides[i];
             if (at_[i] < (int64_t)map_.sizes[i] + map_.upper[i - 1]) return;
             at_[i] = map_.lower[i - 1];
         }
-        ++at_[3];
+        ++at_[map_.rank - 1];
     }
 
     const wcpu_tensor_map &map_;
     const int *const taps_;
-    int64_t at_[4], start_[4];
+    int64_t at_[5], start_[5];
     uint32_t count_;
 };
 
@@ -94,13 +95,15 @@ static void round_to_tf32(char *data, int bytes) {
     }
 }
 
-void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, void *address, int rank, const int (&at)[4],
+void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, void *address, int rank, const int (&at)[5],
                         const int *taps) {
     Barrier *barrier = barrier_at(thread, address);
     if (!barrier || !fits(thread, map, to, rank, at[0], taps != nullptr)) return;
-    if (taps && (taps[0] > 255 || taps[1] > 255))
-        return worker_.fault(thread, WCPU_DESCRIPTOR, "copies with tap offsets %d, %d; im2col of two dimensions takes 0 to 255",
-                             taps[0], taps[1]);
+    const int furthest = rank == 5 ? 31 : 255;
+    for (int i = 0; taps && i < rank - 2; ++i)
+        if (taps[i] > furthest)
+            return worker_.fault(thread, WCPU_DESCRIPTOR, "copies with a tap offset of %d; im2col over %d axes takes 0 to %d", taps[i],
+                                 rank - 2, furthest);
     const int row_bytes = map.box[0] * map.element_bytes;
     char data[kMostRowBytes];
     Rows rows(map, at, taps);
@@ -126,7 +129,7 @@ void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, vo
     complete_bytes(thread, *barrier, (int64_t)(target - (uintptr_t)to));
 }
 
-void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[4]) {
+void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[5]) {
     if (!fits(thread, map, from, rank, at[0], false)) return;
     Pending &pending = pending_of(thread);
     const int row_bytes = map.box[0] * map.element_bytes;

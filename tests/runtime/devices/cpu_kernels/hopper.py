@@ -24,9 +24,11 @@ def pack(sizes, box, *, swizzle=0, im2col=False, element_strides=None, lower=(0,
     rank = len(sizes)
     if strides is None:
         strides = [item * int(np.prod(sizes[:i])) for i in range(1, rank)]
-    fill = [0] * 4
-    return struct.pack("<Q4B4B4I3Q4I2i2iI", address, rank, im2col, item, swizzle, *(element_strides or [1] * 4),
-                       *(list(sizes) + fill)[:4], *(list(strides) + fill)[:3], *(list(box) + fill)[:4], *lower, *upper,
+    def filled(values, count, fill=0):
+        return [*values, *[fill] * count][:count]
+
+    return struct.pack("<Q4B8B5I4Q5I3i3iI", address, rank, im2col, item, swizzle, *filled(element_strides or [], 8, 1),
+                       *filled(sizes, 5), *filled(strides, 4), *filled(box, 5), *filled(lower, 3), *filled(upper, 3),
                        rounded)
 
 
@@ -52,16 +54,18 @@ def unswizzled(memory: np.ndarray, row_bytes: int) -> np.ndarray:
     return rows[r, c ^ (r % 8) if row_bytes == 128 else c ^ (r // 2 % 4)].reshape(-1, row_bytes)
 
 
-def im2col(x: np.ndarray, start: int, pixels: int, c: int, channels: int, tap, *, p: int, q: int, stride,
-           padding, dilation) -> np.ndarray:
-    """Rows of the lowered matrix of an NHWC array, from output pixel ``start`` on, at one tap; zeros outside."""
-    n_images, height, width, depth = x.shape
+def im2col(x: np.ndarray, start: int, pixels: int, c: int, channels: int, tap, *, outputs, stride, padding,
+           dilation) -> np.ndarray:
+    """Rows of the lowered matrix of an NHWC or NDHWC array, from output pixel ``start`` on, at one tap, with zeros
+    outside."""
     rows = np.zeros((pixels, channels), x.dtype)
     for i in range(pixels):
-        n, rest = divmod(start + i, p * q)
-        y = rest // q * stride[0] - padding[0] + tap[0] * dilation[0]
-        z = rest % q * stride[1] - padding[1] + tap[1] * dilation[1]
-        if n < n_images and 0 <= y < height and 0 <= z < width:
-            part = x[n, y, z, c:c + channels]
+        if start + i >= x.shape[0] * np.prod(outputs):
+            continue
+        n, *at = np.unravel_index(start + i, (x.shape[0], *outputs))
+        met = [place * step - pad + which * apart
+               for place, step, pad, which, apart in zip(at, stride, padding, tap, dilation)]
+        if all(0 <= place < size for place, size in zip(met, x.shape[1:-1])):
+            part = x[(n, *met, slice(c, c + channels))]
             rows[i, :len(part)] = part
     return rows
