@@ -232,14 +232,14 @@ def measure_layer(context: Context, row: VolumeLayer, tuning: Any, gemm: float) 
     exact = data.exact()
     of = (slice(0, 1), slice(0, CHECKED)) if row.operation != "filter_gradient" else (slice(0, CHECKED),)
     plan = _plan(context, row, tuning)
-    found: dict[str, Any] = {"error": _checked(device, data.ours(0)[of], exact, TOLERANCES[row.dtype], "ours"),
+    found: dict[str, Any] = {"error": checked(device, data.ours(0)[of], exact, TOLERANCES[row.dtype], "ours"),
                              "algorithm": plan.spec.algorithm, "settings": plan.settings()}
     sources = [device.random(tuple(x.shape), 9, row.shape.dtype) for x in data.x]
     targets = [device.poisoned(tuple(x.shape), row.shape.dtype) for x in data.x]
     calls: dict[str, Callable[[int], Any]] = {"ours": data.ours, "copy": lambda i: device.copy(targets[i], sources[i])}
     if device.kind == "torch":
         calls["torch"] = data.torch
-        found["torch_error"] = _checked(device, data.torch(0)[of], exact, TOLERANCES[row.dtype], "torch")
+        found["torch_error"] = checked(device, data.torch(0)[of], exact, TOLERANCES[row.dtype], "torch")
     times = _times(device, calls, data.made[0], data.sets)
     found |= times["ours"].fields() | floor(row.shape, times["copy"].ms, gemm).fields(times["ours"].ms)
     if "torch" in times:
@@ -253,7 +253,7 @@ def _times(device: Any, calls: dict[str, Callable[[int], Any]], made: Any, sets:
         written=[made if name == "ours" else None for name in calls])))
 
 
-def _checked(device: Any, got: Any, exact: Any, tolerance: float, whose: str) -> float:
+def checked(device: Any, got: Any, exact: Any, tolerance: float, whose: str) -> float:
     device.synchronize()
     difference = device.double(got) - exact
     error = float((difference ** 2).sum() ** 0.5 / (exact ** 2).sum() ** 0.5)
@@ -330,14 +330,14 @@ def measure_filter(context: Context, each: Filter, side: int, gemm: float) -> di
     of = (slice(0, wanted),) * 3
     ours = _Ours(device)
     each.call(ours, x, y)
-    found: dict[str, Any] = {"error": _checked(device, y[of], exact, TOLERANCES["float32"], "ours")}
+    found: dict[str, Any] = {"error": checked(device, y[of], exact, TOLERANCES["float32"], "ours")}
     target = device.poisoned((side,) * 3)
     calls: dict[str, Callable[[int], Any]] = {"ours": lambda i: each.call(ours, x, y),
                                               "copy": lambda i: device.copy(target, x)}
     try:
         cupy, theirs = _Cupy(device), device.poisoned((side,) * 3)
         each.call(cupy, x, theirs)
-        found["cupy_error"] = _checked(device, theirs[of], exact, TOLERANCES["float32"], "cupy")
+        found["cupy_error"] = checked(device, theirs[of], exact, TOLERANCES["float32"], "cupy")
         calls["cupy"] = lambda i: each.call(cupy, x, theirs)
     except NoDevice as reason:
         found["cupy_reason"] = str(reason)

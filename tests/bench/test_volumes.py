@@ -25,7 +25,7 @@ def test_results_are_held_against_float64(operation):
               "filter_gradient": lambda: layer.filter_gradient(layer.x, layer.dy)[:2]}[operation]()
     np.testing.assert_allclose(exact, wanted, atol=1e-9)
     with pytest.raises(WrongResult, match="relative error 1"):
-        study._checked(HostDevice(), np.zeros_like(exact), exact, 1e-4, "ours")
+        study.checked(HostDevice(), np.zeros_like(exact), exact, 1e-4, "ours")
 
 
 def test_corners_are_scipys():

@@ -16,6 +16,7 @@ from .options import VolumeOptions
 
 SHARED_VECTOR = 4       # floats of a load from shared memory
 COPIED = 4              # elements of a copied vector
+SEVERAL_CHANNELS = 8    # registers for the way from one channel of a group to the next
 
 
 @dataclass(frozen=True)
@@ -145,4 +146,5 @@ def copy_registers(spec: KernelSpec, tile: TileNumbers) -> int:
     words = spec.dtype.itemsize / 4 if spec.dtype.is_float else 1
     beside = 2 if spec.stride[2] > 1 and not tile.vector_copies else 0      # of a copy on its way, its address
     places = tile.vector_copies or tile.column_copies
-    return places + (0 if tile.past_registers else int(tile.copied * words + tile.copies * beside))
+    channels = SEVERAL_CHANNELS if spec.channels > 1 else 0
+    return places + channels + (0 if tile.past_registers else int(tile.copied * words + tile.copies * beside))
