@@ -83,7 +83,8 @@ class Case:
     @property
     def id(self) -> str:
         layer, values = dict(self.layer), dict(self.values)
-        words = [f"{self.number:03}", self.algorithm, f"{layer['r']}x{layer['s']}", f"c{layer['c']}k{layer['k']}"]
+        taps = "x".join(str(layer[name]) for name in "trs" if layer.get(name) is not None)
+        words = [f"{self.number:03}", self.algorithm, taps, f"c{layer['c']}k{layer['k']}"]
         words += [str(layer[name]) for name in TYPES if layer.get(name) is not None]
         return "-".join(words + [str(values[v]) for v in ("exchange", "rows", "weights", "edges") if v in values])
 

@@ -17,7 +17,7 @@ from warpconv.runtime import arrays
 from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.call import kernels, operands
 
-ROOMS = [name for name, rows in EVERY.items() if rows.operation in NAMES.values() and not rows.volumes]
+ROOMS = [name for name, rows in EVERY.items() if rows.operation in NAMES.values()]
 TAKES = {"dx": ("dy", "w", "b"), "dw": ("dy", "x"), "db": ("dy",)}      # what an output is made of
 
 

@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
     from warpconv.runtime.devices.cuda import contexts
     contexts.driver()
     names = {name for name in arguments if not name.startswith("-")}
-    planned = [(case, *_planned(case)) for case in cases.variants()
+    planned = [(case, *_planned(case)) for case in (*cases.variants(), *cases.variants("volume"))
                if support.runs(case) and (not names or case.algorithm in names)]
     chosen = [(case, plan, shape) for case, plan, shape in planned
               if "--shared" not in arguments or "__shared__" in render(plan).text]
