@@ -152,8 +152,11 @@ class Conv1d(_Forward, torch.nn.Conv1d):
 
 
 class Conv3d(_Layer, torch.nn.Conv3d):
-    """torch.nn.Conv3d by kernels for volumes, forward and backward; borders are made by the kernel. No kernel of
-    volumes wants a prepared weight."""
+    """torch.nn.Conv3d by kernels for volumes, forward and backward; borders are made by the kernel. Weights are put in
+    order by each call. ``precision`` is conv3d's, of the forward pass; it may be set on a layer, and is part of no
+    state."""
+
+    precision: str = "float32"
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
@@ -161,12 +164,13 @@ class Conv3d(_Layer, torch.nn.Conv3d):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return (conv3d, (self.stride, self.padding, self.dilation, self.groups), {"padding_mode": self.padding_mode})
+        return (conv3d, (self.stride, self.padding, self.dilation, self.groups),
+                {"padding_mode": self.padding_mode, "precision": self.precision})
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
         made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
-                              padding_mode=self.padding_mode)
+                              padding_mode=self.padding_mode, precision=self.precision)
         return made
 
 

@@ -15,11 +15,13 @@ from warpconv.runtime.arrays import axes
 
 from . import kernels, signatures
 from .checks import Misaligned, bias_of, check_out, residual_of, same_memory
+from .conv import conv2d
 from .filter import Filter
 from .given import as_batch, layer_given, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
+from .pointwise import as_images, as_volumes
 from .repeated import repeated
 
 LAYOUTS = {"NCDHW": Layout.NCHW, "NDHWC": Layout.NHWC}
@@ -30,7 +32,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: str = "NCDHW", out_dtype: str | None = None,
            cast: str = "nearest", device: str = "auto", residual: Any = None, out: Any = None,
-           stream: Any = None, remember: Remember | None = None) -> Any:
+           stream: Any = None, precision: str = "float32", remember: Remember | None = None) -> Any:
     """3D cross-correlation as torch.nn.functional.conv3d, by a kernel specialised to the layer.
 
     Parameters
@@ -53,7 +55,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     activation, epilogue, residual : as in conv2d
         Steps applied to each output.
     algorithm : str
-        'auto' or 'volume'.
+        'auto', or one of ``explain(shape)`` for a ConvShape with a depth.
     layout : str
         The order of the axes of input and output, 'NCDHW' or 'NDHWC'. What order they have in memory is seen by the
         input's strides and kept (torch.channels_last_3d).
@@ -63,6 +65,8 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
         Where the layer is computed.
     out : array, optional
         Where the result goes; any strides.
+    precision : str
+        As in conv2d: how exact the products of float32 elements are.
 
     Returns
     -------
@@ -82,9 +86,18 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     x, added, y = as_batch(input, residual=residual, out=out) if alone else (input, residual, out)
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
+    order = order_of(layout)
+    flat = as_images(order, stride, padding, groups, weight, x, added, y) if algorithm == "auto" else None
+    if flat is not None:        # conv2d remembers it
+        w, images, added, into = flat
+        made = conv2d(images, w, bias, groups=groups, activation=activation, epilogue=epilogue, layout=order,
+                      out_dtype=out_dtype, cast=cast, device=device, separable=False, residual=added, out=into,
+                      stream=stream, precision=precision)
+        made = as_volumes(made, order, x)
+        return out if out is not None else made[0] if alone else made
     kernel, made = conv3d_and_kernel(x, weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,
-                                algorithm=algorithm, layout=order_of(layout), device=device, residual=added,
-                                out=y, stream=stream)
+                                algorithm=algorithm, layout=order, device=device, residual=added,
+                                out=y, stream=stream, precision=precision)
     if remember is not None and not alone:
         remember(kernel.remembered(signatures.sign_call(input, weight, bias, residual, out)))
     return out if out is not None else made[0] if alone else made
@@ -93,7 +106,8 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 def conv3d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, padding_mode: str, padding_value: float,
                       epilogue: Iterable[Any], algorithm: Any, layout: Layout, out_dtype: str | None, cast: str,
                       device: Any, out: Any, stream: Any, bias: Any = None, stride: Any = 1, dilation: Any = 1,
-                      residual: Any = None, activation: Any = None) -> tuple[Kernel, Any]:
+                      residual: Any = None, activation: Any = None,
+                      precision: Any = "float32") -> tuple[Kernel, Any]:
     """conv3d for callers who remember the kernel of a call: it, and the output. NCHW stands for N, C, D, H, W. Raises
     as conv3d does."""
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
@@ -114,7 +128,7 @@ def conv3d_and_kernel(input: Any, weight: Any, *, groups: int, padding: Any, pad
     shape = layer_given(axes.stored(x, order, memory), w, memory, geometry)
     steps = parse_epilogue(epilogue, bias=bias is not None, activation=activation, residual=residual is not None)
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm, epilogue=steps,
-                        workspace_limit=kernels.call_limit(None))
+                        numerics=kernels.numerics_of(None, precision), workspace_limit=kernels.call_limit(None))
     kernel = kernels.known(ask)
     if kernel is None:      # a mistake in what the kernel itself would check shall not cost a compilation
         views = {"input": x, "weight": w}

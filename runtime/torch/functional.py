@@ -17,6 +17,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ShapeError
 from warpconv.runtime.call.checks import MOST_LAYERS
+from warpconv.runtime.call.pointwise import as_images, as_volumes
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
@@ -133,7 +134,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
            groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, activation: Any = None,
            epilogue: Iterable[Any] = (), algorithm: str = "auto", layout: Any = "NCDHW", out_dtype: Any = None,
            cast: Any = "nearest", device: str = "auto", residual: Any = None, out: Any = None,
-           stream: Any = None) -> Tensor:
+           stream: Any = None, precision: Any = "float32") -> Tensor:
     """``warpconv.conv3d`` by torch.ops.warpconv.conv3d. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, weight=weight, bias=bias, residual=residual)
     check_number(padding_value, "padding_value")
@@ -147,9 +148,15 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     alone, last = input.dim() == 4, _is_last_volume(layout)
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
     check_axes(5, input=x, weight=weight)
+    flat = as_images(Layout.NCHW, stride, padding, groups, weight, x, added, None) if algorithm == "auto" else None
+    if flat is not None:
+        w, images, added, _ = flat
+        made = conv2d(images, w, bias, groups=groups, activation=activation, epilogue=epilogue, out_dtype=out_dtype,
+                      cast=cast, device=device, separable=False, residual=added, precision=precision)
+        return _given(_back(as_volumes(made, Layout.NCHW, x), alone, last), out)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     rest = (stride, padding, dilation, groups, _text(padding_mode), _number(padding_value), device, steps, algorithm,
-            _text(out_dtype), _text(cast))
+            _text(out_dtype), _text(cast), _text(precision))
     if torch.compiler.is_compiling():
         made = ops.conv3d(x, weight, bias, added, *rest)
     else:

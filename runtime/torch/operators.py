@@ -41,7 +41,8 @@ LIBRARY.define(f"conv2d(Tensor input, Tensor weight, Tensor? bias, Tensor? resid
                "str epilogue, str algorithm, str? accum_dtype, str? out_dtype, str cast, bool? separable, "
                "int? workspace_limit, str precision=\"float32\") -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 LIBRARY.define(f"conv3d(Tensor input, Tensor weight, Tensor? bias, Tensor? residual, {GEOMETRY}, "
-               "str epilogue, str algorithm, str? out_dtype, str cast) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+               "str epilogue, str algorithm, str? out_dtype, str cast, str precision=\"float32\") -> Tensor",
+               tags=(torch.Tag.pt2_compliant_tag,))
 for _name in ("conv2d", "conv3d"):
     # sizes are tensors to torch.jit.trace, which takes them in no list: the overloads have them in one tensor
     for _overload, _sizes, _tags in (("", "SymInt[]", (torch.Tag.pt2_compliant_tag,)), (".traced", "Tensor", ())):
@@ -180,8 +181,8 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     entry = None if signed is None else _entries.get((signed, layer))
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
-    (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, out_dtype,
-     cast) = layer.rest
+    (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, out_dtype, cast,
+     *precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
@@ -190,7 +191,7 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
         input, weight, bias=bias, stride=stride, padding=_sides(padding), dilation=dilation,
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout=Layout.NCHW, out_dtype=out_dtype, cast=cast, device=device, residual=residual,
-        out=out, stream=None)
+        out=out, stream=None, precision=precision[0] if precision else "float32")
     if dense:
         _remember(signed, layer, kernel)
     return made

@@ -171,3 +171,40 @@ def test_a_shape_has_both_depths_or_neither():
     shape = ConvShape.of(X.shape, W.shape, groups=2, padding="same")
     assert shape.output_shape == X.shape and shape.macs == 2 * 27 * 120 and shape.padding == ((1, 1),) * 3
     assert "w[2, 1, 3, 3, 3]" in str(shape) and shape.bytes_moved == 4 * (2 * 240 + 54)
+
+
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_one_tap_is_a_layer_of_images(layout, dtype):
+    """By any algorithm for images, into a given output too; an output whose planes do not follow each other, a named
+    algorithm and what is wrong go the way of volumes."""
+    rng = np.random.default_rng(6)
+    x = (rng.standard_normal((2, 6, 3, 4, 5)) * 20).astype(dtype)
+    w = rng.standard_normal((8, 3, 1, 1, 1)).astype("float32" if dtype == "uint8" else dtype)
+    turned = (lambda a: a) if layout == "NCDHW" else (lambda a: np.ascontiguousarray(np.moveaxis(a, 1, -1)))
+    options = {"groups": 2, "layout": layout, "out_dtype": "float32" if dtype == "uint8" else None, "activation": "relu"}
+    made = conv3d(turned(x), w, **options)
+    wide = np.einsum("ngcdhw,gkc->ngkdhw", x.astype(np.float64).reshape(2, 2, 3, 3, 4, 5),
+                     w.astype(np.float64).reshape(2, 4, 3)).reshape(2, 8, 3, 4, 5)
+    np.testing.assert_allclose(made, turned(np.maximum(wide, 0)), rtol=2e-3 if dtype == "float16" else 1e-5, atol=5e-3)
+    out = np.full(made.shape, np.nan, made.dtype)
+    assert conv3d(turned(x), w, **options, out=out) is out and out.tobytes() == made.tobytes()
+    apart = np.zeros((*made.shape[:2], 2 * made.shape[2], *made.shape[3:]), made.dtype)[:, :, ::2]
+    assert conv3d(turned(x), w, **options, out=apart) is apart
+    assert np.allclose(apart, made, rtol=2e-3, atol=1e-2)
+    assert np.allclose(conv3d(turned(x), w, **options, algorithm="volume"), made, rtol=2e-3, atol=1e-2)
+    assert conv3d(turned(x)[0], w, **options).tobytes() == made[0].tobytes()
+    with pytest.raises(ShapeError, match=r"2 groups of it make 4 channels") as caught:
+        conv3d(turned(x), w[:, :2], **options)
+    assert caught.value.argument == "weight" and len(caught.value.value) == 5
+
+
+def test_the_precision_of_products_is_asked_for():
+    rng = np.random.default_rng(7)
+    x, w = rng.standard_normal((1, 16, 4, 5, 6), np.float32), rng.standard_normal((8, 16, 3, 3, 3), np.float32)
+    exact = conv3d(x, w, padding=1, precision="ieee")
+    rounded, split = (conv3d(x, w, padding=1, precision=name, algorithm="mma") for name in ("tf32", "tf32x3"))
+    off = np.abs(rounded - exact).max() / np.abs(exact).max()
+    assert 1e-5 < off < 2e-3 and np.abs(split - exact).max() < 1e-5 * np.abs(exact).max()
+    with pytest.raises(ArgumentError, match="precision"):
+        conv3d(x, w, precision="double")
