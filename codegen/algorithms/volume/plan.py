@@ -39,7 +39,7 @@ PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
 # Dense layers of volumes, 17 of them in float16 and float32 (an H100, 2026-11-26): slots of a product of `loops`, and
 # times as long as its instructions `march` takes
 LOOP_SLOTS = {Layout.NCHW: 12, Layout.NHWC: 40}
-MARCH_PACE = 2.0
+MARCH_PACE = 2.2
 TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
 LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
 
