@@ -182,7 +182,8 @@ def test_one_tap_is_a_layer_of_images(layout, dtype):
     x = (rng.standard_normal((2, 6, 3, 4, 5)) * 20).astype(dtype)
     w = rng.standard_normal((8, 3, 1, 1, 1)).astype("float32" if dtype == "uint8" else dtype)
     turned = (lambda a: a) if layout == "NCDHW" else (lambda a: np.ascontiguousarray(np.moveaxis(a, 1, -1)))
-    options = {"groups": 2, "layout": layout, "out_dtype": "float32" if dtype == "uint8" else None, "activation": "relu"}
+    options = {"groups": 2, "layout": layout, "activation": "relu",
+               "out_dtype": "float32" if dtype == "uint8" else None}
     made = conv3d(turned(x), w, **options)
     wide = np.einsum("ngcdhw,gkc->ngkdhw", x.astype(np.float64).reshape(2, 2, 3, 3, 4, 5),
                      w.astype(np.float64).reshape(2, 4, 3)).reshape(2, 8, 3, 4, 5)

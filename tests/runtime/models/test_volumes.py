@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.api.test_cli import good, run
-from tests.runtime.models.make import conv, drawn, evaluated, model, pack_of, saved
 from tests.runtime.call.test_transposed import exact as spread
+from tests.runtime.models.make import conv, drawn, evaluated, model, pack_of, saved
 from warpconv.runtime.models.source import read_model
 from warpconv.runtime.pack.pack import open_pack
 
