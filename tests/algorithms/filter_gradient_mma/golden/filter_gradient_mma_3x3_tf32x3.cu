@@ -103,7 +103,8 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q;
-    const int place = (int)(pixel % plane), column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
+    const int place = (int)(pixel % plane);
+    const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
     const int tap = column / C_GROUP;
     return {(int)(pixel / plane), place / Q, place % Q,
             (int)(WINDOW_ROWS / plane), (int)(WINDOW_ROWS % plane) / Q, (int)(WINDOW_ROWS % plane) % Q,

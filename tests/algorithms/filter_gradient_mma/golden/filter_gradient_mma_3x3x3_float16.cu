@@ -108,9 +108,10 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int Z, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q, volume = Z * plane;
-    const int place = (int)(pixel % volume), column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
+    const index_t place = pixel % volume;
+    const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
     const int tap = column / C_GROUP;
-    return {(int)(pixel / volume), (int)(place / plane), place / Q % P, place % Q,
+    return {(int)(pixel / volume), (int)(place / plane), (int)(place / Q % P), (int)(place % Q),
             (int)(WINDOW_ROWS / volume), (int)(WINDOW_ROWS % volume / plane), (int)(WINDOW_ROWS % plane) / Q,
                 (int)(WINDOW_ROWS % plane) % Q,
             tap / (R * S) - PAD_FRONT, tap / S % R - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};

@@ -105,9 +105,10 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int Z, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q, volume = Z * plane;
-    const int place = (int)(pixel % volume), column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
+    const index_t place = pixel % volume;
+    const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
     const int tap = column / C_GROUP;
-    return {(int)(pixel / volume), (int)(place / plane), place / Q % P, place % Q,
+    return {(int)(pixel / volume), (int)(place / plane), (int)(place / Q % P), (int)(place % Q),
             (int)(WINDOW_ROWS / volume), (int)(WINDOW_ROWS % volume / plane), (int)(WINDOW_ROWS % plane) / Q,
                 (int)(WINDOW_ROWS % plane) % Q,
             tap / (R * S) - PAD_FRONT, tap / S % R - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};
@@ -293,7 +294,8 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
         const index_t last = min(chunk + 32, end);
 #pragma unroll 4
         for (index_t output = chunk; output < last; ++output) {
-            const int place = (int)(output % volume), z = place / Q / P, p = place / Q % P, q = place % Q;
+            const index_t place = output % volume;
+            const int z = (int)(place / Q / P), p = (int)(place / Q % P), q = (int)(place % Q);
             add_products(anew, __ldg(dy + output * K + filter), __ldg(dy + output * K + other_filter),
                 pixel_of(x, column, output / volume, z, p, q, D, H, W),
                 pixel_of(x, other_column, output / volume, z, p, q, D, H, W));

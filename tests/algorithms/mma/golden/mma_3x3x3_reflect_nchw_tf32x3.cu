@@ -267,9 +267,9 @@ struct Corner {
 
 __device__ __forceinline__ Corner corner_of(index_t output, index_t outputs, index_t pixels_y, int P, int Q) {
     const index_t clamped = min(output, outputs - 1);
-    const int place = (int)(clamped % pixels_y);
-    return {clamped / pixels_y, place / Q / P * STRIDE_D - PAD_FRONT, place / Q % P * STRIDE_H - PAD_TOP,
-        place % Q * STRIDE_W - PAD_LEFT};
+    const index_t place = clamped % pixels_y;
+    return {clamped / pixels_y, (int)(place / Q / P) * STRIDE_D - PAD_FRONT, (int)(place / Q % P) * STRIDE_H - PAD_TOP,
+        (int)(place % Q) * STRIDE_W - PAD_LEFT};
 }
 
 // The first channel of the pixel under a window's tap.

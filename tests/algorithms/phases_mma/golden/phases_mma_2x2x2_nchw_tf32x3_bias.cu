@@ -100,10 +100,10 @@ __device__ __forceinline__ Windows windows_of(const Phase& phase, index_t first_
         const index_t wanted = first_pixel + (int)threadIdx.x / COPY_COLUMNS + i * COPY_ROWS;
         const index_t pixel = wanted < pixels ? wanted : pixels - 1;
         const index_t image = pixel / places;
-        const int place = (int)(pixel % places);
-        windows.front[i] = place / columns / rows + phase.front;
-        windows.top[i] = place / columns % rows + phase.up;
-        windows.left[i] = place % columns + phase.left;
+        const index_t place = pixel % places;
+        windows.front[i] = (int)(place / columns / rows) + phase.front;
+        windows.top[i] = (int)(place / columns % rows) + phase.up;
+        windows.left[i] = (int)(place % columns) + phase.left;
         windows.from[i] = (((image * Z + windows.front[i]) * P + windows.top[i]) * Q + windows.left[i]) * K
             + group * K_GROUP;
     }
@@ -267,9 +267,9 @@ struct Corner {
 __device__ __forceinline__ Corner corner_of(index_t pixel, index_t pixels, index_t places, int rows, int columns,
         const Phase& phase) {
     const index_t clamped = min(pixel, pixels - 1);
-    const int place = (int)(clamped % places);
-    return {clamped / places, place / columns / rows + phase.front, place / columns % rows + phase.up,
-        place % columns + phase.left};
+    const index_t place = clamped % places;
+    return {clamped / places, (int)(place / columns / rows) + phase.front, (int)(place / columns % rows) + phase.up,
+        (int)(place % columns) + phase.left};
 }
 
 // The first filter of the output that a pixel meets with a tap; null beside the outputs.
@@ -428,9 +428,10 @@ phases_mma_2x2x2(const float* __restrict__ dy, float* __restrict__ turned, const
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const index_t pixel = first_pixel + warp_m + m * 16 + half * 8 + lane / 4, image = pixel / places;
-                const int place = (int)(pixel % places);
-                const int d = place / columns / rows * STRIDE_D + phase.plane,
-                    h = place / columns % rows * STRIDE_H + phase.row, v = place % columns * STRIDE_W + phase.column;
+                const index_t place = pixel % places;
+                const int d = (int)(place / columns / rows) * STRIDE_D + phase.plane,
+                    h = (int)(place / columns % rows) * STRIDE_H + phase.row,
+                    v = (int)(place % columns) * STRIDE_W + phase.column;
                 element* const to = dx + (((image * D + d) * H + h) * W + v) * C;
                 if (pixel >= pixels) break;
 #pragma unroll
