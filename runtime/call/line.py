@@ -17,10 +17,12 @@ from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from . import gradients, long_filters, transposed
 from .conv import conv2d
 from .given import as_batch
+from .lined import lined
 from .streamed import streamed
 from .way import CAUSAL, channels_follow, one, three, way_of
 
 
+@lined
 def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
            groups: int = 1, *, layout: str = "NCL", state: Any = None, return_state: bool = False,
            padding_mode: str = "zeros", padding_value: float = 0.0, activation: str | None = None,
@@ -122,6 +124,7 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     return (made, after) if return_state else made
 
 
+@lined
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: str = "NCL",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
@@ -173,6 +176,7 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     return made[0] if alone else made
 
 
+@lined
 def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: str = "NCL",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
@@ -213,6 +217,7 @@ def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
     return way.line(made) if out is None else out
 
 
+@lined
 def conv1d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: str = "NCL", algorithm: str = "auto", device: str = "auto", out: Any = None,

@@ -113,7 +113,7 @@ def _plane(value: Any, argument: str, axis: int) -> Any:
     found = getattr(value, "ndim", 3)
     if found != 3:
         raise ShapeError(f"{argument} has {found} axes, 3 are needed", argument=argument, value=tuple(value.shape),
-                         hint="add axes of length 1, or reshape")
+                         hint="add axes of length 1, or reshape" if found < 3 else "index or reshape it")
     return inserted(value, argument, axis)
 
 
