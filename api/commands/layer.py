@@ -22,6 +22,7 @@ from warpconv.codegen.spec import Numerics, Operation, index_bits
 
 from .complete import complete_algorithm, complete_border, complete_layout, complete_type
 from .files import InputFileError
+from .sequence import as_plane
 
 # what a letter in --input stands for until real sizes are known
 ASSUMED = {"N": 1, "D": ASSUMED_SIDE, "H": ASSUMED_SIDE, "W": ASSUMED_SIDE}
@@ -31,9 +32,9 @@ _SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}     # elemen
 _SIZES = (
     click.option("--input", "input_", metavar="N,C,H,W",
                  help="Sizes of the input, in the order of --layout; N, H and W may be left as letters: any size. Of "
-                      "volumes five, N,C,D,H,W."),
+                      "volumes five, N,C,D,H,W, of sequences three, N,C,L."),
     click.option("--filter", "filter_", metavar="K,R,S",
-                 help="Number, height and width of the filters; of volumes K,T,R,S, T planes."),
+                 help="Number, height and width of the filters; of volumes K,T,R,S, T planes, of sequences K,S."),
 )
 _GEOMETRY = (
     click.option("--stride", metavar="A|A,B", default="1", show_default=True,
@@ -174,6 +175,8 @@ def read_layer(options: dict[str, Any], *, shapes: tuple[tuple[int, ...], tuple[
 
     Raises ArgumentError, ShapeError or ArgumentTypeError for what fits no layer.
     """
+    if shapes is None:
+        options = as_plane(options)
     axes = len(shapes[1]) - 2 if shapes is not None else _axes(options)
     geometry = {"stride": _along(options["stride"], "--stride", axes), "padding": _padding(options["padding"], axes),
                 "dilation": _along(options["dilation"], "--dilation", axes),
@@ -244,7 +247,7 @@ def _axes(options: dict[str, Any]) -> int:
             raise ArgumentError(f"{option} is missing", argument=option, hint=f"for instance {option} {form}")
     axes = 3 if options["input_"].count(",") == 4 else 2
     form = ("K,T,R,S beside an input N,C,D,H,W, K,R,S beside N,C,H,W" if axes == 3 else
-            "K,R,S beside an input N,C,H,W, K,T,R,S beside N,C,D,H,W")
+            "K,R,S beside an input N,C,H,W, K,T,R,S beside N,C,D,H,W, K,S beside N,C,L")
     numbers = _numbers(options["filter_"], "--filter", (axes + 1, axes + 2), form)
     if len(numbers) == axes + 2:        # PyTorch's sizes
         k, _, *taps = map(str, numbers)
