@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.epilogue import split_steps
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS
 from warpconv.codegen.spec import Numerics
@@ -53,6 +54,9 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     _check_output(output, (x, w, bias, residual, source))
     text = None if source is None else read_source(source)
     options = options if text is None else with_banner(ctx, text, options)
+    if text is not None and bias is not None and "bias" not in split_steps(options["epilogue"]):
+        raise ArgumentError("the text was emitted without a bias", argument="BIAS", value=bias,
+                            hint="emit it with --epilogue bias, or leave BIAS out")
     arrays = [read_array(path, name) if path is not None else None
               for path, name in ((x, "X"), (w, "W"), (bias, "BIAS"))]
     saved_as = arrays[0].dtype

@@ -104,3 +104,13 @@ def test_mistakes(source, old, new, says):
 def test_no_text(tmp_path):
     result = run("inspect", "--source", tmp_path / "no.cu")
     assert result.exit_code == 2 and "No such file" in result.stderr
+
+
+def test_a_bias_for_a_text_without_one_is_refused(tmp_path):
+    source = tmp_path / "text.cu"
+    source.write_text(good("emit", "--input", "1,2,8,9", "--filter", "3,3,2", "--algorithm", "direct"))
+    for name, sizes in (("x", (1, 2, 8, 9)), ("w", (3, 2, 3, 2)), ("b", (3,))):
+        np.save(tmp_path / f"{name}.npy", np.zeros(sizes, np.float32))
+    made = run("run", *(tmp_path / f"{name}.npy" for name in "xwb"), "-o", tmp_path / "y.npy", "--source", source,
+               "--device", "cpu")
+    assert made.exit_code == 2 and "without a bias" in made.output and not (tmp_path / "y.npy").exists()
