@@ -171,7 +171,9 @@ class Descriptor:
             if corner not in corners:
                 return f"a corner of {corner} pixels ({corners[0]} to {corners[-1]}): padding, filter or dilation"
         if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
-            return f"strides of {self.strides[1]} rows and {self.strides[0]} columns (1 to {MOST_STRIDE})"
+            words = ("columns", "rows", "planes")
+            steps = " and ".join(f"{stride} {word}" for stride, word in list(zip(self.strides, words))[::-1])
+            return f"strides of {steps} (1 to {MOST_STRIDE})"
         if max(self.reach) > furthest:
             return f"taps {max(self.reach)} pixels from a window's first (at most {furthest}): filter or dilation"
         return None

@@ -35,8 +35,12 @@ def algorithm(name: str) -> Algorithm:
     if found is None:
         raise ArgumentError("unknown algorithm", argument="algorithm", value=name,
                             hint=f"one of auto, {', '.join(ALGORITHMS)}; of gradients {', '.join(GRADIENTS)}; "
-                                 f"of volumes {', '.join(VOLUMES)}")
+                                 f"of volumes {', '.join(_of_volumes())}")
     return found
+
+
+def _of_volumes() -> list[str]:
+    return [name for name, row in {**VOLUMES, **ALGORITHMS, **GRADIENTS}.items() if 3 in row.spatial]
 
 
 def serving(operation: Operation, axes: int = 2) -> list[Algorithm]:

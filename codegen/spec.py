@@ -171,8 +171,13 @@ class KernelSpec(Layer):
 def index_bits(shape: ConvShape) -> int:
     """32 if every element offset of the layer's tensors, and a loop's step beyond it, fits an int, else 64."""
     padded = tuple(size + sum(pads) for size, pads in zip(shape.image, shape.padding))
-    image = padded if shape.padding_mode.reads_image else shape.image       # which a gradient writes for some borders
+    # a gradient writes the border for some; of volumes the offset of a window that begins before the array, and that of
+    # its last tap, are planes and not rows further out
+    image = padded if shape.padding_mode.reads_image or shape.is_volume else shape.image
     largest = max(shape.n * shape.c * math.prod(image), math.prod(shape.output_shape), shape.k * shape.reduction)
+    if shape.is_volume:
+        reached = (size + extent for size, extent in zip(shape.outputs, shape.extents))
+        largest = max(largest, shape.n * shape.k * math.prod(reached))
     if shape.pitched:       # rows may lie far apart, those of the padding too
         sizes = shape.n, shape.c, padded[0], shape.w
         largest = max(largest, shape.x_distances.reach(sizes, shape.layout),

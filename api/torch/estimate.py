@@ -51,7 +51,7 @@ def seconds(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[float, fl
 def quicker(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[bool, str, float | None, float | None]:
     """Whether warpconv's estimate is the lower one, why in words, and the two in seconds."""
     if shape.is_volume:
-        if shape.channels == 1 < shape.groups == shape.c:
+        if shape.channels == 1 < shape.groups == shape.c == shape.k and max(shape.stride) == 1 and max(shape.taps) <= 5:
             return True, "depthwise volumes: measured at 5 times PyTorch's speed and more", None, None
         return False, "what PyTorch takes for volumes is not known: where='measure'", None, None
     try:

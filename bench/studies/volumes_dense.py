@@ -236,7 +236,12 @@ def measure(context: Context, row: Dense, tuning: Any) -> dict[str, Any]:
 
 
 def _plan(context: Context, row: Dense, tuning: Any) -> Any:
-    return plan_layer(row.shape, arch=context.device.arch, tuning=tuning, operation=row.operation)
+    """As conv3d plans; some 1x1x1 layers are layers of images to it (runtime/call/pointwise.py)."""
+    shape = row.shape
+    if row.operation == "forward" and row.dtype == "float32" and max(row.taps) == max(row.stride) == 1:
+        shape = ConvShape(n=row.n, c=row.c, h=row.d * row.h, w=row.w, k=row.k, r=1, s=1, dtype=row.dtype,
+                          layout=row.layout)
+    return plan_layer(shape, arch=context.device.arch, tuning=tuning, operation=row.operation)
 
 
 def tables(found: Rows) -> list[Table]:

@@ -146,9 +146,24 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
         except (UnsupportedSpec, ArgumentError):
             pass
     operation, layer = ask.request.operation, ask.request.layer
-    if operation is Operation.DATA_GRADIENT and adjoint.refusal(layer) is not None:
-        return other("phases")
-    return other("filter_gradient", vector=1) if operation is Operation.FILTER_GRADIENT else other("direct")
+    kind = Operation.FORWARD if operation is Operation.DATA_GRADIENT and adjoint.refusal(layer) is None else operation
+    *tried, (last, settings) = (_ANY_VOLUMES if layer.is_volume else _ANY_IMAGES)[kind]
+    for algorithm, values in tried:
+        try:
+            return other(algorithm, **values)
+        except UnsupportedSpec:
+            pass
+    return other(last, **settings)
+
+
+_ALONE = {"vector": 1, "load_vector": 1, "lane_vector": 1}
+# what takes arrays at any address, the quicker first; the last serves every layer
+_ANY_IMAGES: dict[Operation, list[tuple[str, dict[str, int]]]] = {
+    Operation.FORWARD: [("direct", {})], Operation.DATA_GRADIENT: [("phases", {})],
+    Operation.FILTER_GRADIENT: [("filter_gradient", {"vector": 1})]}
+_ANY_VOLUMES: dict[Operation, list[tuple[str, dict[str, int]]]] = {
+    Operation.FORWARD: [("mma", {"vector": 1}), ("volume", _ALONE)], Operation.DATA_GRADIENT: [("volume_data", {})],
+    Operation.FILTER_GRADIENT: [("filter_gradient_mma", {"vector_m": 1, "vector_n": 1}), ("volume_filter", _ALONE)]}
 
 
 def make(plan: KernelPlan, device: int | None) -> Kernel:

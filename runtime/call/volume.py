@@ -21,7 +21,7 @@ from .given import as_batch, layer_given, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, run, seen, sizes_of, turned, weight_of
 from .place import resolve_device
-from .pointwise import as_images, as_volumes
+from .pointwise import PLAIN, as_images, as_volumes
 from .repeated import repeated
 
 LAYOUTS = {"NCDHW": Layout.NCHW, "NDHWC": Layout.NHWC}
@@ -66,7 +66,7 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     out : array, optional
         Where the result goes; any strides.
     precision : str
-        As in conv2d: how exact the products of float32 elements are.
+        As in conv2d: how exact the products of float32 elements are; 'fp16x3' is for images.
 
     Returns
     -------
@@ -87,12 +87,12 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
                 "padding_mode": padding_mode, "padding_value": padding_value, "out_dtype": out_dtype, "cast": cast}
     order = order_of(layout)
-    flat = as_images(order, stride, padding, groups, weight, x, added, y) if algorithm == "auto" else None
+    plain = {name: geometry[name] for name in PLAIN}
+    flat = as_images(order, plain, weight, x, added, y) if isinstance(algorithm, str) and algorithm == "auto" else None
     if flat is not None:        # conv2d remembers it
-        w, images, added, into = flat
-        made = conv2d(images, w, bias, groups=groups, activation=activation, epilogue=epilogue, layout=order,
-                      out_dtype=out_dtype, cast=cast, device=device, separable=False, residual=added, out=into,
-                      stream=stream, precision=precision)
+        made = conv2d(flat.input, flat.weight, bias, groups=groups, activation=activation, epilogue=epilogue,
+                      layout=order, out_dtype=out_dtype, cast=cast, device=device, separable=False,
+                      residual=flat.residual, out=flat.out, stream=stream, precision=precision)
         made = as_volumes(made, order, x)
         return out if out is not None else made[0] if alone else made
     kernel, made = conv3d_and_kernel(x, weight, **geometry, bias=bias, activation=activation, epilogue=epilogue,

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.epilogue import parse_epilogue
-from warpconv.codegen.errors import ArgumentError, ShapeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.pointwise import as_images, as_volumes
 from warpconv.runtime.call.volume import order_of
@@ -23,8 +23,8 @@ from warpconv.runtime.call.watched import wants_grad
 
 from . import autograd, operators as ops
 from .arguments import LayerArguments, arguments_given
-from .refused import (by_rule, check_axes, check_float, check_number, check_output, check_recorded, check_sizes_given,
-                      check_tensors, no_stream)
+from .refused import (by_rule, check_axes, check_float, check_integer, check_number, check_output, check_recorded,
+                      check_sizes_given, check_tensors, no_stream)
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -148,11 +148,14 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     alone, last = input.dim() == 4, _is_last_volume(layout)
     x, added = (None if t is None else _first(t, alone, last, 5) for t in (input, residual))
     check_axes(5, input=x, weight=weight)
-    flat = as_images(Layout.NCHW, stride, padding, groups, weight, x, added, None) if algorithm == "auto" else None
+    flat = None
+    if algorithm == "auto" and not torch.compiler.is_compiling() and torch._C._get_tracing_state() is None:
+        flat = as_images(Layout.NCHW, {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
+                                       "padding_mode": padding_mode, "padding_value": padding_value}, weight, x, added)
     if flat is not None:
-        w, images, added, _ = flat
-        made = conv2d(images, w, bias, groups=groups, activation=activation, epilogue=epilogue, out_dtype=out_dtype,
-                      cast=cast, device=device, separable=False, residual=added, precision=precision)
+        made = conv2d(flat.input, flat.weight, bias, groups=groups, activation=activation, epilogue=epilogue,
+                      out_dtype=out_dtype, cast=cast, device=device, separable=False, residual=flat.residual,
+                      precision=precision)
         return _given(_back(as_volumes(made, Layout.NCHW, x), alone, last), out)
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     rest = (stride, padding, dilation, groups, _text(padding_mode), _number(padding_value), device, steps, algorithm,
@@ -235,13 +238,26 @@ def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: A
         raise ShapeError(f"weight has {weight.shape[0]} channels and input has {x.shape[1]}", argument="weight",
                          value=tuple(weight.shape),
                          hint=f"a transposed layer's weight is (C, K/groups, {', '.join('TRS'[-axes:])})")
+    check_integer(groups, "groups", groups, "a divisor of the channels")
+    if type(groups) is int and (groups < 1 or weight.shape[0] % groups):
+        raise ShapeError(f"groups must divide C = {weight.shape[0]}", argument="groups", value=groups,
+                         hint=f"a divisor of {weight.shape[0]}")
+    if bias is not None and (bias.dim() != 1 or bias.shape[0] != weight.shape[1] * groups):
+        raise ShapeError(f"bias does not fit: this layer has {weight.shape[1] * groups} filters", argument="bias",
+                         value=tuple(bias.shape), hint=f"({weight.shape[1] * groups},)")
+    if bias is not None and bias.dtype is not x.dtype:
+        raise ArgumentTypeError(f"elements must be {x.dtype}, as the input's", argument="bias", value=bias.dtype,
+                                hint="cast it first")
     if isinstance(padding, str):
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int, or one for each axis")
     stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes)
     size = []
     for axis, extra in enumerate(_along(output_padding, "output_padding", axes)):
-        check_number(extra, "output_padding")
+        check_integer(extra, "output_padding", output_padding, "an int of at least 0, or one for each axis")
+        if type(extra) is int and extra < 0:
+            raise ShapeError("the output_padding is out of range", argument="output_padding", value=output_padding,
+                             hint="at least 0")
         size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
                     + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
         if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more

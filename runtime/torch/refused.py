@@ -1,7 +1,9 @@
-"""What of a call PyTorch cannot record, compile or cast, refused by the arguments' names."""
+"""What calls that PyTorch watches refuse by their arguments' names: what it cannot record, compile or cast, and what
+the operators' own schemas would refuse in other words."""
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
@@ -15,8 +17,6 @@ from warpconv.runtime.call.watched import wants_grad
 from . import steps as epilogues
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32")
-
-
 _NEEDED = ("input", "weight", "grad_output")
 
 
@@ -31,7 +31,8 @@ def check_tensors(**named: Any) -> None:
                                     value=type(value).__name__, hint="give a torch.Tensor")
         if meta is not None and value.is_meta is not meta:
             raise ArgumentTypeError(f"the tensor is on device {value.device}, and others of the call are not",
-                                    argument=name, value=str(value.device), hint="bring all to one device")
+                                    argument=name, value=str(value.device),
+                                    hint="tensors with memory, or all on the device meta")
         meta = value.is_meta
 
 
@@ -45,8 +46,18 @@ def check_sizes_given(sizes: Any, argument: str, rank: int) -> None:
     if len(found) != rank:
         raise ShapeError(f"{argument} is {meaning}", argument=argument, value=sizes, hint=meaning)
     for size in found:
-        if isinstance(size, bool) or not isinstance(size, (int, torch.SymInt, Tensor)):
-            raise ArgumentTypeError("the size must be an integer", argument=argument, value=sizes, hint=meaning)
+        check_integer(size, argument, sizes, meaning)
+
+
+def check_integer(value: Any, argument: str, given: Any, hint: str) -> None:
+    """What is no whole number, known or not. ``given``: as the caller wrote it."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        if not isinstance(value, (int, torch.SymInt, Tensor)):
+            operator.index(value)
+    except TypeError:
+        raise ArgumentTypeError("these are whole numbers", argument=argument, value=given, hint=hint) from None
 
 
 def check_number(value: Any, argument: str) -> None:

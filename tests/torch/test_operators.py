@@ -83,6 +83,21 @@ def test_compiled_transposed_and_gradients():
         assert torch.equal(mine, other)
 
 
+def test_a_volumes_layer_of_one_tap_is_compiled():
+    """Called alone it is a layer of images, which depends on its sizes."""
+    x, w = torch.randn(2, 4, 3, 5, 6, requires_grad=True), torch.randn(6, 4, 1, 1, 1, requires_grad=True)
+    torch._dynamo.reset()
+
+    def step(x, w):
+        return torch.autograd.grad(warpconv.conv3d(x, w).square().sum(), (x, w))
+
+    wanted = torch.autograd.grad(F.conv3d(x, w).square().sum(), (x, w))
+    compiled = torch.compile(lambda x, w: warpconv.conv3d(x, w).square().sum(), fullgraph=True, backend="aot_eager")
+    for made in (step(x, w), torch.autograd.grad(compiled(x, w), (x, w))):
+        for mine, other in zip(made, wanted):
+            close(mine, other, 2.0)
+
+
 def test_dynamic_batches_are_not_compiled_again():
     _, w, b, options = drawn("depthwise", settings.seed)
     torch._dynamo.reset()

@@ -31,6 +31,13 @@ def arrays():
     (lambda x, **_: warpconv.conv2d(x, None), ArgumentTypeError, "weight"),
     (lambda x, **_: warpconv.conv_transpose2d(x, None), ArgumentTypeError, "weight"),
     (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], output_padding="a"), ArgumentTypeError, "output_padding"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], stride=2, output_padding=0.5), ArgumentTypeError,
+     "output_padding"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], stride=2, output_padding=-1), ShapeError, "output_padding"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], groups=3), ShapeError, "groups"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], groups=1.5), ArgumentTypeError, "groups"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], torch.randn(3)), ShapeError, "bias"),
+    (lambda x, w, **_: warpconv.conv_transpose2d(x, w[:4], torch.randn(4).half()), ArgumentTypeError, "bias"),
     (lambda x, w, **_: warpconv.conv2d(x, w, padding_value="a"), ArgumentTypeError, "padding_value"),
     (lambda x, w, **_: warpconv.conv2d(x[..., :1], w), ShapeError, "input"),
     (lambda x, **_: layers.Conv2d(4, 6, 3)(x.detach()[..., :1]), ShapeError, "input"),
@@ -61,3 +68,10 @@ def test_tensors_without_memory_alone_give_one():
 
 def test_the_bias_of_no_images_is_zeros():
     assert torch.equal(warpconv.conv2d_bias(torch.randn(0, 3, 4, 4)), torch.zeros(3))
+
+
+def test_sizes_are_numpys_integers_too():
+    x, w, g = (arrays()[name] for name in ("x", "w", "g"))
+    sizes = tuple(np.int64(size) for size in x.shape)
+    assert torch.equal(warpconv.conv2d_input(sizes, w, g), warpconv.conv2d_input(x.shape, w, g))
+    assert torch.equal(warpconv.conv2d_weight(x, np.array(w.shape), g), warpconv.conv2d_weight(x, w.shape, g))

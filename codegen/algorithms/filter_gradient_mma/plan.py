@@ -40,7 +40,9 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    few = spec.filters < LEAST_CHANNELS and not spec.is_volume      # for which nothing else is there
+    # of volumes in one group any filters: the other algorithm for them, volume_filter, takes longer than tiles that are
+    # mostly empty
+    few = spec.filters < LEAST_CHANNELS and not spec.is_volume
     if min(spec.channels, spec.filters) < LEAST_CHANNELS and (spec.groups > 1 or few):
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")

@@ -43,8 +43,8 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    channels = LEAST_CHANNELS if spec.is_volume else spec.channels      # for which nothing else is there
-    if min(channels, spec.filters) < LEAST_CHANNELS:
+    # of volumes any channels: the other algorithm for them, volume_data, takes longer than tiles that are mostly empty
+    if spec.filters < LEAST_CHANNELS or spec.channels < LEAST_CHANNELS and not spec.is_volume:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     if spec.filters % 2 and spec.dtype.is_half:

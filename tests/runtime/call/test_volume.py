@@ -11,9 +11,11 @@ import warpconv
 from tests import checks
 from tests.volumes import TYPES, drawn
 from warpconv import ArgumentError, ArgumentTypeError, ShapeError, UnsupportedSpec
+from warpconv.codegen import registry
 from warpconv.codegen.border import Border
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.call import kernels
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 conv3d = functools.partial(warpconv.conv3d, device="cpu")
@@ -176,8 +178,8 @@ def test_a_shape_has_both_depths_or_neither():
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
 def test_one_tap_is_a_layer_of_images(layout, dtype):
-    """By any algorithm for images, into a given output too; an output whose planes do not follow each other, a named
-    algorithm and what is wrong go the way of volumes."""
+    """In float32 by any algorithm for images, into a given output too. Other types, an output whose planes do not
+    follow each other, a named algorithm and what is wrong go the way of volumes."""
     rng = np.random.default_rng(6)
     x = (rng.standard_normal((2, 6, 3, 4, 5)) * 20).astype(dtype)
     w = rng.standard_normal((8, 3, 1, 1, 1)).astype("float32" if dtype == "uint8" else dtype)
@@ -198,6 +200,33 @@ def test_one_tap_is_a_layer_of_images(layout, dtype):
     with pytest.raises(ShapeError, match=r"2 groups of it make 4 channels") as caught:
         conv3d(turned(x), w[:, :2], **options)
     assert caught.value.argument == "weight" and len(caught.value.value) == 5
+
+
+@pytest.mark.parametrize("options, argument", [({"dilation": 0}, "dilation"), ({"groups": 3}, "weight"),
+                                               ({"stride": (2, 1)}, "stride"), ({"padding": "full"}, "padding")])
+def test_a_layer_of_one_tap_is_checked_as_volumes_are(options, argument):
+    x, w = np.zeros((1, 4, 2, 3, 5), np.float32), np.zeros((4, 4, 1, 1, 1), np.float32)
+    with pytest.raises(warpconv.WarpconvError) as caught:
+        conv3d(x, w, **options)
+    assert caught.value.argument == argument
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype, algorithm", [
+    (dtype, name) for rows in (registry.VOLUMES, registry.ALGORITHMS, registry.GRADIENTS) for name, row in rows.items()
+    for dtype in ("float32", "float16") if 3 in row.spatial and (dtype, name) != ("float32", "filter_gradient_wgmma")])
+def test_each_algorithm_has_another_for_arrays_at_any_address(algorithm, dtype, layout):
+    """Of the same operation, and for three axes; what asks for vectors or descriptors finds one that asks for none."""
+    shape = ConvShape.of((2, 64, 6, 8, 8) if layout == "NCHW" else (2, 6, 8, 8, 64), (64, 64, 3, 3, 3), padding=1,
+                         stride=2 if algorithm == "phases_mma" else 1, dtype=dtype, layout=layout)
+    operation = registry.algorithm(algorithm).operation
+    precision = "tf32" if dtype == "float32" and "mma" in algorithm else "float32"
+    ask = kernels.asked(shape, None, arch="sm_90a", operation=operation, algorithm=algorithm, precision=precision)
+    kernel = kernels.kernel_of(ask)
+    found = kernels.anywhere(kernel, ask)
+    pointers = [argument for argument in found.program.arguments if argument.is_pointer]
+    assert pointers and all(argument.admits(shape.dtype.itemsize) for argument in pointers)
+    assert found.spec.operation is kernel.spec.operation and 3 in registry.algorithm(found.spec.algorithm).spatial
 
 
 def test_the_precision_of_products_is_asked_for():
