@@ -64,6 +64,7 @@ _ASSEMBLY = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _KILLED = re.compile(r"Killed signal terminated|virtual memory exhausted|out of memory|Cannot allocate memory")
 
 _T = TypeVar("_T")
+_usual_linker: set[tuple[str, ...]] = set()       # compilers for which a quicker linker has failed in this process
 
 
 def object_name(mode: Mode) -> str:
@@ -109,8 +110,7 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
         (scratch / "runtime.o").write_bytes(runtime)
         log = _compiler(toolchain, [*flags, "-x", "c++", "-include", str(DEVICE / "cuda_subset.h"), "-c", "unit.cpp",
                                     "-o", "kernel.o"], scratch, text, "refused the text for the CPU device")
-        log += _compiler(toolchain, ["kernel.o", "runtime.o", *toolchain.link_flags(), "-o", "kernel.so"], scratch,
-                         text, "could not link the kernel for the CPU device")
+        log += _link(toolchain, scratch, text)
         return _result(toolchain, scratch / "kernel.so", text, log), log
 
     data, log = _with_scratch(directory, compiled)
@@ -196,6 +196,22 @@ def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
     raise FileError(f"the C++ compiler has no place for its files: {paths.reason(failure)}", argument="TMPDIR",
                     value=tempfile.gettempdir() if tempfile.tempdir else None,
                     hint="free some space, or set TMPDIR to a directory that can be written") from failure
+
+
+def _link(toolchain: Toolchain, scratch: Path, source: str) -> str:
+    """Link kernel.o and the runtime to kernel.so; by the compiler's usual linker where the quicker one cannot: gold
+    stops at a link to a library that is gone, of which there may be another further on. Raises as _compiler does."""
+    def linked(flags: tuple[str, ...]) -> str:
+        return _compiler(toolchain, ["kernel.o", "runtime.o", *flags, "-o", "kernel.so"], scratch, source,
+                         "could not link the kernel for the CPU device")
+
+    quick, usual = toolchain.link_flags(), toolchain.link_flags(usual=True)
+    if quick != usual and toolchain.program not in _usual_linker:
+        try:
+            return linked(quick)
+        except CompileError:
+            _usual_linker.add(toolchain.program)
+    return linked(usual)
 
 
 def _compiler(toolchain: Toolchain, arguments: list[str], scratch: Path, source: str, failed: str) -> str:

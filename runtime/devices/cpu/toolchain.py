@@ -89,9 +89,10 @@ class Toolchain:
         machine = ("-mno-red-zone",) if _is_x86_64() else ()
         return (*_RUNTIME, *machine, *_processor_flags(), *check, *fiber)
 
-    def link_flags(self) -> tuple[str, ...]:
-        """Flags that link both into a shared object whose own names win over those of the process."""
-        linker = _linker() if self.family == "gcc" else None
+    def link_flags(self, *, usual: bool = False) -> tuple[str, ...]:
+        """Flags that link both into a shared object whose own names win over those of the process; ``usual``: by the
+        linker that the compiler takes by itself."""
+        linker = _linker() if self.family == "gcc" and not usual else None
         return (*(() if linker is None else (f"-fuse-ld={linker}",)), "-shared", "-fPIC", "-pthread",
                 "-Wl,-Bsymbolic", "-ldl", "-lm")
 

@@ -12,7 +12,8 @@ from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip,
                                                       source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
-from warpconv.runtime.devices.cpu import Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain
+from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects,
+                                          toolchain)
 
 TOOLCHAIN = compiler_or_skip()
 IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"
@@ -66,6 +67,22 @@ def test_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -m64")
     with pytest.raises(ToolNotFound, match="CXX"):
         find_toolchain()
+
+
+@pytest.mark.skipif(TOOLCHAIN.family != "gcc", reason="the compiler is not g++, whose linker is asked for")
+def test_where_the_quicker_linker_fails_the_usual_one_links(tmp_path, monkeypatch):
+    """It is tried once in a process, not for each kernel."""
+    tried = tmp_path / "tried"
+    linker = tmp_path / "ld.gold"
+    linker.write_text(f"#!/bin/sh\necho x >> '{tried}'\necho 'cannot open libstdc++.so' >&2\nexit 1\n")
+    linker.chmod(0o755)
+    monkeypatch.setattr(toolchain, "_linker", lambda: "gold")
+    compiler = dataclasses.replace(TOOLCHAIN, command=(*TOOLCHAIN.command, f"-B{tmp_path}/"))
+    for number in range(2):
+        objects.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path / str(number), toolchain=compiler,
+                      runtime_directory=device_object.FOLDER)
+        assert (tmp_path / str(number) / objects.object_name(Mode.FAST)).is_file()
+    assert tried.read_text() == "x\n"
 
 
 def test_key_fields_change_with_what_determines_the_object():
