@@ -44,16 +44,25 @@ class Volume:
     def taps(self, x: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
         """Each tap, and what it meets for each output: (N, groups, C/groups, Z, P, Q)."""
         s = self.shape
+        padded = self.padded(x)
         for tap in itertools.product(*map(range, s.taps)):
-            found, outside = x.astype(np.float64), np.zeros(s.outputs, bool)
-            for axis, met in enumerate(met_by(s, tap)):
-                inside = np.array([0 if i is None else i for i in met])
-                found = np.take(found, inside, axis=axis + 2)
-                shape = [1, 1, 1]
-                shape[axis] = len(met)
-                outside |= np.array([i is None for i in met]).reshape(shape)
-            found = np.where(outside, s.padding_value, found)
+            found = padded
+            for axis, (at, apart, stride, outputs) in enumerate(zip(tap, s.dilation, s.stride, s.outputs), 2):
+                first = at * apart
+                found = found[(*(slice(None),) * axis, slice(first, first + (outputs - 1) * stride + 1, stride))]
             yield tap, found.reshape(s.n, s.groups, s.channels, *s.outputs)
+
+    def padded(self, x: np.ndarray) -> np.ndarray:
+        """An input in float64 with its border, as far as taps reach."""
+        s = self.shape
+        made, outside = x.astype(np.float64), np.zeros((1, 1, 1), bool)
+        for axis, (sides, extent, stride, size, outputs) in enumerate(zip(s.padding, s.extents, s.stride, s.image,
+                                                                          s.outputs)):
+            met = [s.padding_mode.index(i - sides[0], size) for i in range((outputs - 1) * stride + extent)]
+            made = np.take(made, [i or 0 for i in met], axis=axis + 2)
+            beyond = np.array([i is None for i in met])
+            outside = outside | np.expand_dims(beyond, [other for other in range(3) if other != axis])
+        return np.where(outside, s.padding_value, made)
 
     def forward(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
         s = self.shape
