@@ -12,7 +12,8 @@ from .spatial import Layer
 from .world import World
 
 OPERATIONS = {"conv3d_input": Operation.DATA_GRADIENT, "conv3d_weight": Operation.FILTER_GRADIENT}
-ALWAYS = ("auto", "volume_data", "volume_filter")       # that serve any layer
+ALWAYS = {"conv3d": ("auto", "volume"), "conv3d_input": ("auto", "volume_data"),
+          "conv3d_weight": ("auto", "volume_filter")}       # that serve any layer
 EPILOGUES = drawn.EPILOGUES + drawn.MORE_EPILOGUES + drawn.RESIDUALS
 
 
@@ -24,11 +25,11 @@ def values(choose: Choose, world: World) -> str:
     fields = spatial.fields_of(choose, 3, spatial.types(forward))
     named = [row.name for row in serving(OPERATIONS.get(name, Operation.FORWARD), 3)]
     algorithm = choose(("auto", "auto", *named))
-    more = {"algorithm": algorithm}
+    more, may_refuse = {"algorithm": algorithm}, algorithm not in ALWAYS[name]
 
     def call(layer: Layer) -> str:
         if forward:
-            return spatial.forward(choose, world, layer, steps, name, more, may_refuse=algorithm == "mma")
-        return spatial.gradient(choose, world, layer, name, more, may_refuse=algorithm not in ALWAYS)
+            return spatial.forward(choose, world, layer, steps, name, more, may_refuse=may_refuse)
+        return spatial.gradient(choose, world, layer, name, more, may_refuse=may_refuse)
 
     return spatial.several(choose, world, 3, fields, forward, call)
