@@ -23,7 +23,8 @@ def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padd
         # 1.0 is no 1, but equal
         key = bias is None, repr((stride, padding, dilation, groups)), padding_mode, precision
         layer = _looked_at.get(key)
-        if layer is not None:
+        meta = input.is_meta
+        if layer is not None and meta is weight.is_meta and (bias is None or meta is bias.is_meta):
             return autograd.conv(input, weight, bias, None, layer)
     made = functional.conv2d(input, weight, bias, stride, padding, dilation, groups, padding_mode=padding_mode,
                              separable=False, precision=precision)

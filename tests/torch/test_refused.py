@@ -61,6 +61,16 @@ def test_it_is_refused_by_name(call, error, argument):
     assert caught.value.argument == argument
 
 
+def test_a_layer_without_memory_is_refused_where_one_of_its_kind_was_called():
+    x = arrays()["x"]
+    layers.Conv2d(4, 6, 3)(x)
+    for layer in (layers.Conv2d(4, 6, 3, device="meta"), layers.Conv2d(4, 6, 3)):
+        layer.bias = torch.nn.Parameter(torch.empty(6, device="meta"))
+        with pytest.raises(ArgumentTypeError) as caught:
+            layer(x)
+        assert caught.value.argument == ("weight" if layer.weight.is_meta else "bias")
+
+
 def test_tensors_without_memory_alone_give_one():
     made = warpconv.conv2d(torch.randn(2, 4, 8, 8, device="meta"), arrays()["meta"])
     assert made.is_meta and made.shape == (2, 6, 6, 6)
