@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from warpconv.codegen.errors import ArgumentError
+
 _LAYOUTS = {"NCL": "NCHW", "NLC": "NHWC", "NCHW": "NCHW", "NHWC": "NHWC"}
 
 
 def as_plane(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a layer; those of a sequence as a row's, or a column's where conv1d takes one. Raises
     ArgumentError."""
-    from warpconv.runtime.call.way import TALLEST
     sizes, taps = (str(options.get(name) or "").split(",") for name in ("input_", "filter_"))
     if len(sizes) != 3 or len(taps) != 2:
         return options
@@ -20,7 +20,7 @@ def as_plane(options: dict[str, Any]) -> dict[str, Any]:
         raise ArgumentError("unknown layout of sequences", argument="--layout", value=options["layout"],
                             hint="NCL or NLC")
     last = layout == "NHWC"
-    length, column = 1 if last else 2, last and _is_column(sizes[2], *taps, options["groups"], TALLEST)
+    length, column = 1 if last else 2, last and _is_column(sizes[2], *taps, options["groups"])
     if sizes[length].strip().isalpha():
         sizes[length] = "H" if column else "W"
     sizes.insert(length + column, "1")
@@ -35,11 +35,12 @@ def as_plane(options: dict[str, Any]) -> dict[str, Any]:
             "padding": _padding(options["padding"], taps[2 - column], options["dilation"], pair)}
 
 
-def _is_column(channels: str, filters: str, taps: str, groups: str, tallest: int) -> bool:
+def _is_column(channels: str, filters: str, taps: str, groups: str) -> bool:
     """Depthwise sequences whose channels lie side by side, with filters that `channels` takes, as conv1d has them."""
+    from warpconv.runtime.call.way import may_be_column
     if not all(text.strip().isdigit() for text in (channels, filters, taps, groups)):
         return False
-    return int(channels) == int(groups) and int(filters) != 1 and int(taps) <= tallest
+    return int(channels) == int(groups) and may_be_column((int(filters), 1, int(taps)))
 
 
 def _padding(text: str, taps: str, dilation: str, pair: Any) -> str:

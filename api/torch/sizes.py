@@ -15,7 +15,7 @@ from warpconv.codegen.errors import ArgumentTypeError, WarpconvError
 from warpconv.codegen.parts.refusals import FLOATS
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays.readers import torch_element
-from warpconv.runtime.call.transposed import check_output_padding
+from warpconv.runtime.call.transposed import check_output_padding, output_sizes
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch.operators import memory_format
 
@@ -106,9 +106,8 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
     size = tuple(planar.shape)
     if isinstance(module, TRANSPOSED):
         check_output_padding(module.output_padding, more, stride, padding)
-        size = (size[0], module.out_channels, *(
-            (rows - 1) * step - 2 * pad + apart * (span - 1) + 1 + extra for rows, step, pad, apart, span, extra
-            in zip(size[2:], stride, padding, dilation, weight.shape[2:], more)))
+        size = (size[0], module.out_channels, *output_sizes(
+            size[2:], weight.shape[2:], stride, zip(padding, padding), dilation, more))
     nhwc = memory_format(planar) is not torch.contiguous_format
     if nhwc:
         size = (size[0], *size[2:], size[1])

@@ -18,7 +18,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime.arrays.elements import FORMATS, values
 
-from .reference import EPSILON, Accuracy
+from .reference import EPSILON, Accuracy, accuracy_of
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,7 @@ def compare_gradient(got: np.ndarray, given: Mapping[str, np.ndarray], shape: Co
     with np.errstate(invalid="ignore"):
         error = np.abs(got - sums.output)
     error[np.isinf(got) & (np.sign(got) == np.sign(sums.output)) & (np.abs(sums.output) + bound >= form.overflow)] = 0.0
-    ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
-    ratio[np.isnan(error)] = np.inf
-    return Accuracy(max_error=float(error.max()), bound=float(bound.max()), worst_ratio=float(ratio.max()))
+    return accuracy_of(error, bound)
 
 
 def _of_input(arrays: Mapping[str, np.ndarray], shape: ConvShape) -> Sums:

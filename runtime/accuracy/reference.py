@@ -147,9 +147,14 @@ def compare(got: np.ndarray, x: np.ndarray, w: np.ndarray, shape: ConvShape, *, 
     error[expected.output == got] = 0.0                             # infinities of one sign
     error[_overflowed(got, expected, numerics)] = 0.0
     error[expected.undetermined] = 0.0
-    ratio = np.divide(error, expected.bound, out=np.where(error > 0, np.inf, 0.0), where=expected.bound > 0)
+    return accuracy_of(error, expected.bound)
+
+
+def accuracy_of(error: np.ndarray, bound: np.ndarray) -> Accuracy:
+    """Of each output's difference and its own bound; what is not a number is past any."""
+    ratio = np.divide(error, bound, out=np.where(error > 0, np.inf, 0.0), where=bound > 0)
     ratio[np.isnan(error)] = np.inf
-    return Accuracy(max_error=_largest(error), bound=_largest(expected.bound), worst_ratio=_largest(ratio))
+    return Accuracy(max_error=_largest(error), bound=_largest(bound), worst_ratio=_largest(ratio))
 
 
 def _summing_bound(magnitude: np.ndarray, shape: ConvShape, numerics: Numerics, steps: bool) -> np.ndarray:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from warpconv.codegen.dtypes import Layout
@@ -136,8 +136,7 @@ def _transposed(rank: int, order: Layout, input: Any, weight: Any, bias: Any, st
                          padding=_numbers_only(padding), dilation=dilation, groups=groups)
     more = _along(_numbers_only(output_padding, "output_padding"), "output_padding", len(image))
     check_output_padding(output_padding, more, plain.stride, [after for _, after in plain.padding])
-    sizes = tuple((size - 1) * step - sum(sides) + extent + extra for size, step, sides, extent, extra in zip(
-        image, plain.stride, plain.padding, plain.extents, more))
+    sizes = output_sizes(image, plain.taps, plain.stride, plain.padding, plain.dilation, more)
     if min(sizes) < 1:
         raise ShapeError(f"empty output: {' x '.join(map(str, sizes))}", argument="padding", value=padding,
                          hint="less padding, or a larger filter")
@@ -175,6 +174,14 @@ def run_transposed(kernel: Kernel, shape: ConvShape, order: Layout, input: Any, 
     sizes = memory.stored(shape.input_shape)
     y = None if out is None else target_of(out, sizes, shape.dtype, turns[0], operands)
     return launch(kernel, shape, operands, operands["dy"], "dx", sizes, turns, y, out, stream)
+
+
+def output_sizes(image: Sequence[Any], taps: Sequence[Any], stride: Sequence[Any], sides: Iterable[tuple[Any, Any]],
+                 dilation: Sequence[Any], more: Sequence[Any]) -> tuple[Any, ...]:
+    """A transposed layer's output along the spatial axes, as torch has it; ``sides``: the padding before and after.
+    By arithmetic that torch.compile and its tracers follow."""
+    return tuple((size - 1) * step - before - after + apart * (span - 1) + 1 + extra
+                 for size, span, step, (before, after), apart, extra in zip(image, taps, stride, sides, dilation, more))
 
 
 def check_output_padding(given: Any, more: Sequence[int], stride: Sequence[int], padding: Sequence[int]) -> None:

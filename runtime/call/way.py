@@ -85,10 +85,15 @@ def way_of(layout: Any, input: Any = None, weight_size: Sequence[Any] = (), *, t
         raise ArgumentError("unknown layout", argument="layout", value=layout, hint="'NCL' or 'NLC'")
     order, axis = _LAYOUTS[layout]
     follow = channels_follow(input, axis)
-    column = len(weight_size) == 3 and weight_size[1] == 1 and weight_size[0] != 1 and weight_size[2] <= TALLEST
+    column = may_be_column(weight_size)
     if told and follow and axis == 2 and hasattr(input, "swapaxes"):
         return Way("NHWC", axis, column, True)
     return Way(order, axis, column and follow)
+
+
+def may_be_column(weight_size: Sequence[Any]) -> bool:
+    """Whether a filter of three sizes is depthwise and short enough for `channels`, which has columns."""
+    return len(weight_size) == 3 and weight_size[1] == 1 and weight_size[0] != 1 and weight_size[2] <= TALLEST
 
 
 def channels_follow(value: Any, axis: int) -> bool:

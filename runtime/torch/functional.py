@@ -18,6 +18,7 @@ from warpconv.codegen.epilogue import parse_epilogue
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.call.checks import MOST_LAYERS
 from warpconv.runtime.call.pointwise import as_images, as_volumes
+from warpconv.runtime.call.transposed import check_output_padding, output_sizes
 from warpconv.runtime.call.volume import order_of
 from warpconv.runtime.call.watched import wants_grad
 
@@ -252,19 +253,16 @@ def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: A
         raise ArgumentError("padding of a transposed layer is in numbers", argument="padding", value=padding,
                             hint="an int, or one for each axis")
     stride, sides, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes)
-    size = []
-    for axis, extra in enumerate(_along(output_padding, "output_padding", axes)):
+    more = _along(output_padding, "output_padding", axes)
+    for extra in more:
         check_integer(extra, "output_padding", output_padding, "an int of at least 0, or one for each axis")
         if type(extra) is int and extra < 0:
             raise ShapeError("the output_padding is out of range", argument="output_padding", value=output_padding,
                              hint="at least 0")
-        size.append((x.shape[2 + axis] - 1) * stride[axis] - sides[2 * axis] - sides[2 * axis + 1]
-                    + dilation[axis] * (weight.shape[2 + axis] - 1) + extra + 1)
+    check_output_padding(output_padding, more, stride, sides[1::2])
+    size = output_sizes(x.shape[2:], weight.shape[2:], stride, zip(sides[::2], sides[1::2]), dilation, more)
+    for axis, extra in enumerate(more):
         if extra >= stride[axis]:       # as many rows are left out of the layer's border, or it would make one more
-            if extra > sides[2 * axis + 1]:
-                raise ShapeError("output_padding is no less than the stride and more than the padding",
-                                 argument="output_padding", value=output_padding,
-                                 hint="less than the stride, or no more than the padding")
             sides[2 * axis + 1] -= extra
     if not torch.compiler.is_compiling() and min(size) < 1:     # there it would bound sizes that may be any
         raise ShapeError(f"empty output: {' x '.join(map(str, size))}", argument="padding", value=padding,

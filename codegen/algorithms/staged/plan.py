@@ -20,7 +20,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import (
     BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT, THREAD_REGISTERS)
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.arguments import layer_arguments
+from warpconv.codegen.parts.arguments import demanding, layer_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role
@@ -248,8 +248,8 @@ def _arguments(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers)
     p, q = output_size(spec, options)
     sizes = {"H": options.height, "W": options.width, "P": p, "Q": q}
     aligned = {"x": numbers.copy_in.bytes, "y": numbers.copy_out.bytes}
-    return tuple(replace(a, exactly=sizes.get(a.name)) if a.role is Role.SIZE else
-                 replace(a, multiple_of=aligned.get(a.name, 1)) for a in layer_arguments(spec))
+    return tuple(replace(a, exactly=sizes.get(a.name)) if a.role is Role.SIZE else a
+                 for a in demanding(layer_arguments(spec), aligned))
 
 
 def _blocks(spec: KernelSpec, options: StagedOptions, numbers: StagedNumbers) -> Blocks:
