@@ -102,8 +102,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
             unsigned char* const window = to + (FILTER_BOXES + i) * BOX_BYTES;
             const int tap = first_box + i, channel = 0;
             wc_tma_load_im2col_volumes(window, x_map, filled + stage, channel, left, top, front, image,
-                (unsigned short)(tap % S),
-                                  (unsigned short)(tap / S % R), (unsigned short)(tap / (R * S)));
+                                       (unsigned short)(tap % S), (unsigned short)(tap / S % R),
+                                       (unsigned short)(tap / (R * S)));
         }
         if (++stage == STAGES) {
             stage = 0;

@@ -120,8 +120,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
             wc_barrier_wait(freed + stage, parity);
             wc_barrier_expect(filled + stage, STAGE_BYTES);
             wc_tma_load_im2col_volumes(to, x_map, filled + stage, channel, left, top, front, image,
-                (unsigned short)(tap % S),
-                                  (unsigned short)(tap / S % R), (unsigned short)(tap / (R * S)));
+                                       (unsigned short)(tap % S), (unsigned short)(tap / S % R),
+                                       (unsigned short)(tap / (R * S)));
             wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
