@@ -23,6 +23,7 @@ FAMILIES = {
     "channels/body": ("ring", "tile"),
     "parts/gemm/order": ("taps", "table", "window"),
     "parts/gemm/nhwc/order": ("taps", "table"),
+    "phases_gemm/layout": ("nchw", "nhwc"),
     "pixels/sums": ("float", "mad", "dp4a"),
     "reuse/exchange": ("exchange_none", "exchange_select", "exchange_packed", "exchange_dynamic",
                        "exchange_dynamic_local"),

@@ -38,6 +38,8 @@ MANY_TAPS, MANY_TAPS_WIDTH, MANY_TAPS_ROWS = 25, 16, 28
 FOLD_THREADS = 128
 MOST_PLANES = 64            # of a block, which CUDA allows
 MANY_TAPS, MANY_FACTOR = 64, 4      # of sequences 255 take 30 ms and 127 10, where direct takes 8.5 and 4.3 (H200)
+# times as long as estimated layers of several filters take: 20 of 64 to 512 filters, float32 (H200, 2026-11-26)
+FILTERS_FACTOR = {Layout.NCHW: 2.0, Layout.NHWC: 5.0}
 PADDED, FOLD = "padded", "fold_border"
 
 
@@ -247,7 +249,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     loads = len(made.rows) * len(made.columns) * (3 + widen)
     weights = 0 if made.hoisted else taps * options.c_tile * (1 + widen)
     work = 12 + spec.filters * (loads + weights + taps * options.c_tile) + 4 * pixels * options.c_tile
-    return tiles / 32 * work * (MANY_FACTOR if taps > MANY_TAPS else 1)
+    several = FILTERS_FACTOR[spec.layout] if spec.filters > 1 else 1
+    return tiles / 32 * work * several * (MANY_FACTOR if taps > MANY_TAPS else 1)
 
 
 ALGORITHM = Algorithm(name="phases",

@@ -14,10 +14,11 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUA
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS,
                                         MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrices_refusal,
                                         matrix_depth, narrow_share, product_slots)
+from warpconv.codegen.parts.phases import phases_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import phases_of, planned_registers, resident_of, resolved, shared_bytes, threads_of, vector_of
+from .numbers import planned_registers, resident_of, resolved, shared_bytes, threads_of, vector_of
 from .options import PhasesMmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)

@@ -1,12 +1,7 @@
-"""Every number in the text of ``phases_mma``.
-
-Along an axis of stride t, pixels ``t * j + a`` of phase a meet the taps r for which ``a + pad - r * dilation`` is a
-multiple of t, at output ``j`` and that multiple. These taps, and their outputs, follow each other in equal steps.
-"""
+"""Every number in the text of ``phases_mma``."""
 
 from __future__ import annotations
 
-import itertools
 import math
 
 from warpconv.codegen.classes import dataclass, replace
@@ -15,6 +10,7 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, blocks_by_registers, cell_of,
                                         matrix_depth, registers_of_factors)
+from warpconv.codegen.parts.phases import Phase, Place, phases_of, places_of, steps_of
 from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
@@ -27,34 +23,6 @@ BANK_BYTES = 4
 TURN_TILE, TURN_ROWS = 32, 8    # of the launch before: filters x (channel, tap) of a block, and its rows of threads
 REGISTERS_BESIDE = 40           # of a thread besides sums, factors and windows,
 REGISTERS_SINGLE = 24           # and of float32, by what ptxas takes (sm_80, sm_90)
-
-
-@dataclass(frozen=True)
-class Phase:
-    """Every stride-th pixel along each axis, and the taps that they meet: numbers along the spatial axes."""
-
-    first: tuple[int, ...]      # pixel
-    met: tuple[int, ...]        # taps,
-    output: tuple[int, ...]     # and where the first pixel meets the first of them: later ones before
-    first_tap: int              # taps of the phases before this
-
-    @property
-    def taps(self) -> int:
-        return math.prod(self.met)
-
-    @property
-    def fields(self) -> tuple[int, ...]:
-        """As the text's table has them."""
-        return (*self.first, *self.met, *self.output, self.first_tap)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a tap's products are: in the taps of its phase."""
-
-    before: int             # taps of the phases before it
-    taps: int               # of its phase,
-    index: int              # and which of them it is
 
 
 @dataclass(frozen=True)
@@ -97,41 +65,6 @@ class PhasesMmaNumbers:
     turn_rows: int
     registers: int
     orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
-
-
-def _axis(taps: int, stride: int, dilation: int, pad: int) -> list[list[int]]:
-    """The taps of each phase of an axis, in their order."""
-    return [[r for r in range(taps) if (a + pad - r * dilation) % stride == 0] for a in range(stride)]
-
-
-def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
-    """All phases of the stride, those of the most taps first: their blocks take longest."""
-    axes = [_axis(taps, stride, dilation, pad) for taps, stride, dilation, (pad, _) in zip(
-        spec.taps, spec.stride, spec.dilation, spec.padding)]
-
-    def output(axis: int, phase: int) -> int:
-        first = axes[axis][phase][0] if axes[axis][phase] else 0
-        return (phase + spec.padding[axis][0] - first * spec.dilation[axis]) // spec.stride[axis]
-
-    found = [Phase(first=first, met=tuple(len(taps[phase]) for taps, phase in zip(axes, first)),
-                   output=tuple(map(output, range(len(axes)), first)), first_tap=0)
-             for first in itertools.product(*map(range, spec.stride))]
-    made: list[Phase] = []
-    for phase in sorted(found, key=lambda phase: -phase.taps):
-        made.append(replace(phase, first_tap=sum(before.taps for before in made)))
-    return tuple(made)
-
-
-def _places(spec: KernelSpec, phases: tuple[Phase, ...]) -> tuple[Place, ...]:
-    by_pixel, found = {phase.first: phase for phase in phases}, []
-    for taps in itertools.product(*map(range, spec.taps)):
-        first = tuple((tap * dilation - pad) % stride for tap, dilation, (pad, _), stride in zip(
-            taps, spec.dilation, spec.padding, spec.stride))
-        phase, index = by_pixel[first], 0
-        for tap, met, stride, dilation in zip(taps, phase.met, spec.stride, spec.dilation):
-            index = index * met + tap // (stride // math.gcd(stride, dilation))
-        found.append(Place(before=phase.first_tap, taps=phase.taps, index=index))
-    return tuple(found)
 
 
 def vector_of(spec: KernelSpec) -> int:
@@ -185,11 +118,10 @@ def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[A
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
     cells, columns = options.tile_k // cell_of(spec), options.tile_k // vector
     rows = threads // columns
-    steps = tuple(dilation // math.gcd(stride, dilation) for stride, dilation in zip(spec.stride, spec.dilation))
     return PhasesMmaNumbers(
         arguments=arguments, cell=cell_of(spec), depth=matrix_depth(spec),
-        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=_places(spec, phases), steps=steps,
-        vector=vector, copy_bytes=spec.dtype.itemsize * vector,
+        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=places_of(spec, phases),
+        steps=steps_of(spec), vector=vector, copy_bytes=spec.dtype.itemsize * vector,
         store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,
         swizzle="row" if cells == 8 else "row >> 1", swizzle_mask=cells - 1, copy_columns=columns, copy_rows=rows,

@@ -35,7 +35,7 @@ from .numbers import TURN_ROWS, TURN_TILE, PhasesMmaNumbers, make_numbers, resol
 from .options import PhasesMmaOptions
 
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of the products, and the entry that makes it
-LEAST_CHANNELS = 8              # of a group, and filters: below, a tile is mostly filling
+LEAST_FILTERS = 8               # of a group: below, a tile of products is mostly filling
 MOST_TAPS, MOST_PHASES = 400, 64
 
 
@@ -43,10 +43,8 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    # of volumes any channels: the other algorithm for them, volume_data, takes longer than tiles that are mostly empty
-    if spec.filters < LEAST_CHANNELS or spec.channels < LEAST_CHANNELS and not spec.is_volume:
-        return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
-                f"least {LEAST_CHANNELS} of each)")
+    if spec.filters < LEAST_FILTERS:
+        return f"groups of {spec.filters} filters would leave most of a tile empty (at least {LEAST_FILTERS})"
     if spec.filters % 2 and spec.dtype.is_half:
         return f"{spec.filters} filters a group: copies are of two at least"
     taps, phases = math.prod(spec.taps), math.prod(spec.stride)

@@ -76,8 +76,9 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class GemmNumbers:
-    """What the fragments gemm_* write. Sizes of tiles and shared memory are in floats where nothing else is said."""
+class TileNumbers:
+    """What the fragments of a block's tile write. Sizes of tiles and shared memory are in floats where nothing else is
+    said."""
 
     threads: int
     lanes_m: int            # lanes of a warp along filters, along pixels
@@ -87,6 +88,24 @@ class GemmNumbers:
     rows: int               # products that a thread copies into a tile
     a_rounds: int           # 16-byte copies of a thread into a tile of filters
     a_whole: bool           # whether all threads take part in all of them
+    stages: int
+    pixel_row: int          # floats of a product's pixels, and their padding
+    stage: int
+    async_copies: bool
+    registers_ahead: bool
+    shared_bytes: int
+    registers: int
+
+    @property
+    def stages_ahead(self) -> int:
+        """Tiles that may still be under way when the next one's products begin."""
+        return max(0, self.stages - 2)
+
+
+@dataclass(frozen=True)
+class GemmNumbers(TileNumbers):
+    """And what the fragments gemm_* write of a layer's products."""
+
     outer: int              # taps: filter rows and columns, or columns and rows where `by_columns`
     inner: int
     by_columns: bool
@@ -96,7 +115,6 @@ class GemmNumbers:
     k_tiles: int
     m_tiles: int
     splits: int
-    stages: int
     pixels: int             # windows a thread copies from, where neighbouring lanes share one; else 0
     window_lanes: int
     window_warps: int       # warps side by side along windows; others copy further products of the same
@@ -105,10 +123,6 @@ class GemmNumbers:
     few_pixels: int         # of an image, below which lanes exchange nothing
     regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of
                             # lanes_n pixels
-    pixel_row: int          # floats of a product's pixels, and their padding
-    stage: int
-    async_copies: bool
-    registers_ahead: bool
     guard_filters: bool     # whether the last tile has fewer filters than others
     guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
     one_value: bool         # or the border's
@@ -116,9 +130,7 @@ class GemmNumbers:
     guard_channels: bool    # taps first: whether the last channels of a tap are filling
     guard_products: bool    # channels first: whether the last products are
     table: bool
-    shared_bytes: int
     fragments: int          # loads from shared memory for one product of a thread's tile
-    registers: int
 
     @property
     def products_at_once(self) -> int:
@@ -135,11 +147,6 @@ class GemmNumbers:
     def masks_taps(self) -> bool:
         """NHWC: whether a word for each window tells which of its rows and columns lie outside of the image."""
         return self.channels_last and self.guard_taps and not self.lists_taps
-
-    @property
-    def stages_ahead(self) -> int:
-        """Tiles that may still be under way when the next one's products begin."""
-        return max(0, self.stages - 2)
 
     @property
     def zero_copies(self) -> bool:

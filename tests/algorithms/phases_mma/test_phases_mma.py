@@ -11,11 +11,11 @@ import pytest
 import warpconv
 from tests import cases, checks, emitted, gradients
 from warpconv.codegen import adjoint
-from warpconv.codegen.algorithms.phases_mma.numbers import phases_of
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
+from warpconv.codegen.parts.phases import phases_of
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -78,8 +78,8 @@ def test_the_rule_takes_it_for_dense_layers_in_float32(c, h, k, r):
         assert (made.spec.algorithm, made.spec.numerics) == (NAME, Numerics.TF32X3)
     assert plan_layer(layer, operation="data_gradient", precision="tf32").spec.numerics is Numerics.TF32
     short = plan_layer(replace(layer, k=LEAST_PRODUCTS - 8), operation="data_gradient").spec
-    assert (short.algorithm, short.numerics) == ("phases", Numerics.FLOAT32)
-    assert plan_layer(layer, operation="data_gradient", precision="ieee").spec.algorithm == "phases"
+    assert (short.algorithm, short.numerics) == ("phases_gemm", Numerics.FLOAT32)
+    assert plan_layer(layer, operation="data_gradient", precision="ieee").spec.algorithm == "phases_gemm"
 
 
 @pytest.mark.parametrize("sizes, products", [
@@ -143,11 +143,11 @@ def test_infinities_nan_and_what_the_scale_has_no_room_for():
 def test_layers_in_nchw_go_by_way_of_nhwc(dtype):
     """Where that is sooner: not where there is little work. All demands on addresses are gone with it."""
     layer = ConvShape(n=32, c=256, h=28, w=28, k=256, r=3, s=3, padding=1, stride=2, dtype=dtype)
-    made = plan_layer(layer, operation="data_gradient")
+    made = plan_layer(layer, operation="data_gradient", algorithm=NAME if dtype == "float32" else "auto")
     assert made.spec.algorithm == NAME and made.spec.layout is Layout.NCHW
     assert [step.entry for step in made.program.steps] == ["dy_to_nhwc", "turn_filter", made.spec.name, "dx_to_nchw"]
     assert all(a.multiple_of == 1 for a in made.program.arguments if a.name in ("dy", "dx"))
-    inner = plan_layer(replace(layer, layout=Layout.NHWC), operation="data_gradient")
+    inner = plan_layer(replace(layer, layout=Layout.NHWC), operation="data_gradient", algorithm=NAME)
     images = layer.dtype.itemsize * 32 * 256 * (28 * 28 + 14 * 14)
     assert made.program.workspace_bytes(layer) == inner.program.workspace_bytes(layer) + images
     little = replace(layer, n=1, c=16, k=16, h=7, w=7)

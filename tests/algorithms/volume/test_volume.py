@@ -53,7 +53,7 @@ def test_images_and_volumes_are_told_apart():
     with pytest.raises(UnsupportedSpec, match="only images"):
         plan_layer(shape(3), algorithm="direct")
     assert {c.algorithm for c in warpconv.explain(shape(3))} == {"volume", "mma", "wgmma"}
-    data = {"volume", "volume_data", "mma", "wgmma", "phases_mma"}
+    data = {"volume", "volume_data", "mma", "wgmma", "phases_gemm", "phases_mma"}
     assert {c.algorithm for c in warpconv.explain(shape(3), operation="data_gradient")} == data
     assert {c.algorithm for c in warpconv.explain(shape(3, stride=2), operation="data_gradient") if not c.reason
             or "slots" in c.reason} == {"volume_data"}

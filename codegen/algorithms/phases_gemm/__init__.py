@@ -1,0 +1,5 @@
+"""The data gradient of a strided dense layer in float32: a product of matrices by float32 units."""
+
+from .plan import ALGORITHM
+
+__all__ = ["ALGORITHM"]

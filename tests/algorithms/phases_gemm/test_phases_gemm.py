@@ -1,0 +1,139 @@
+"""``phases_gemm``: what its planner owes, and its texts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import cases, checks, emitted
+from warpconv.codegen.algorithms.phases_gemm.numbers import NO_TAP, products_of
+from warpconv.codegen.algorithms.phases_gemm.options import Form
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
+from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.render import render
+from warpconv.codegen.select import explain, plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.runtime.build.pipeline import build
+
+NAME = "phases_gemm"
+UP = ConvShape(n=2, c=32, d=128, h=128, w=128, k=64, t=2, r=2, s=2, stride=2)
+
+
+@pytest.mark.thin(2)
+@pytest.mark.parametrize("case", cases.variants(NAME), ids=lambda case: case.id)
+def test_a_text_says_nothing_idle(case):
+    assert not emitted.faults(render(case.plan()).text)
+
+
+def _outputs(layer: ConvShape, axis: int, pixel: int) -> dict[int, int]:
+    """The outputs that a pixel meets along an axis, counted from its cell, and the taps: by trying all of them."""
+    stride, dilation, pad = layer.stride[axis], layer.dilation[axis], layer.padding[axis][0]
+    return {at: tap for tap in range(layer.taps[axis]) for at in range(-30, 31)
+            if at * stride + tap * dilation - pad == pixel}
+
+
+@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("sizes", [
+    dict(r=3, s=3, stride=2, padding=1), dict(r=2, s=2, stride=2), dict(r=1, s=1, stride=3),
+    dict(r=4, s=5, stride=(2, 3), padding=(2, 1), dilation=(3, 2)), dict(r=7, s=2, stride=(4, 1), dilation=(2, 1)),
+    dict(d=40, t=3, r=2, s=4, stride=(1, 2, 3), padding=(1, 0, 2))])
+def test_every_pixel_meets_its_outputs(form, sizes):
+    """A product's taps stand for outputs in equal steps; of each, every pixel of a row's cell has the filter's tap that
+    it meets there, or none; and no tap is left out."""
+    layer = ConvShape(c=4, h=40, w=40, k=4, **sizes)
+    spec = KernelSpec.of(layer, algorithm=NAME, arch=Arch(9, 0), operation=Operation.DATA_GRADIENT)
+    made, found = products_of(spec, form), []
+    for phase in made.phases:
+        slots = made.taps[phase.first_tap:phase.first_tap + phase.taps]
+        for index, slot in enumerate(np.ndindex(*phase.met)):
+            outputs = [first - i * step for first, i, step in zip(phase.output, slot, made.steps)]
+            for inside, tap in zip(np.ndindex(*made.cell), slots[index]):
+                met = [_outputs(layer, axis, first + i).get(output)
+                       for axis, (first, i, output) in enumerate(zip(phase.first, inside, outputs))]
+                assert tap == (NO_TAP if None in met else np.ravel_multi_index(met, layer.taps))
+                found += [tap] * (tap != NO_TAP)
+    assert sorted(found) == list(range(math.prod(layer.taps)))
+
+
+@pytest.mark.parametrize("layer", [
+    UP, replace(UP, layout="NHWC"), replace(UP, t=3, r=3, s=3, padding=1),
+    ConvShape(n=8, c=32, h=512, w=512, k=64, r=2, s=2, stride=2),
+    ConvShape(n=8, c=32, h=512, w=512, k=64, r=3, s=3, stride=2, padding=1, layout="NHWC"),
+    ConvShape(n=64, c=3, h=64, w=64, k=64, r=4, s=4, stride=2, padding=1)])
+def test_the_rule_takes_it_where_sums_are_short(layer):
+    """A U-Net's ways down and up, the last layer of a generator of images; and its products are float32 units'."""
+    for arch in ("sm_80", "sm_90", "sm_120"):
+        spec = plan_layer(layer, operation="data_gradient", arch=arch).spec
+        assert (spec.algorithm, spec.numerics) == (NAME, Numerics.FLOAT32)
+    assert plan_layer(layer, operation="data_gradient", precision="ieee").spec.algorithm == NAME
+    other = plan_layer(layer, operation="data_gradient", arch="sm_75").spec.algorithm
+    assert other == ("volume_data" if layer.is_volume else "phases")
+    half = plan_layer(replace(layer, dtype="float16"), operation="data_gradient").spec
+    assert half.algorithm == "phases_mma"
+
+
+def test_forms_and_stores_go_with_the_layer():
+    """Pixels of a filter as long as the stride are made side by side, and stored so where rows consist of them."""
+    def options(**layer):
+        return plan_layer(ConvShape(n=8, **layer), operation="data_gradient", algorithm=NAME).options
+
+    up = dict(c=32, h=512, w=512, k=64, r=2, s=2, stride=2)
+    assert (options(**up).form, options(**up).store_vector) == (Form.TOGETHER, 2)
+    assert options(**{**up, "w": 511}).store_vector == 1 == options(**up, layout="NHWC").store_vector
+    assert options(**{**up, "r": 4, "s": 4, "stride": 4}).store_vector == 4
+    assert options(**{**up, "r": 3, "s": 3, "padding": 1}).form is Form.APART
+
+
+@pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+def test_a_pixel_beyond_every_output_is_the_bias(layout):
+    """output_padding, and infinities and NaN, which stay where they are met."""
+    rng = np.random.default_rng(3)
+    x, w, bias = (rng.standard_normal(sizes).astype("f") for sizes in ((2, 5, 2, 3, 4), (5, 6, 1, 2, 3), (6,)))
+    x[0, 1, 0, 1, 2], x[1, 2, 1, 2, 0] = np.inf, np.nan
+    last = layout == "NDHWC"
+    given = {"stride": 2, "output_padding": 1, "layout": layout, "device": "cpu"}
+    found, exact = (warpconv.conv_transpose3d(np.moveaxis(a, 1, -1) if last else a, w, b, algorithm=name, **given)
+                    for name, a, b in ((NAME, x, bias), ("volume_data", x, np.zeros(6, "f"))))
+    shape = (1, 1, 1, 1, 6) if last else (1, 6, 1, 1, 1)
+    np.testing.assert_allclose(found, exact + bias.reshape(shape), rtol=1e-5, atol=1e-5)
+    assert np.isnan(found).any() and np.isfinite(found).mean() > 0.8
+
+
+def test_refusals_are_in_words():
+    def reason(settings=None, arch="sm_90", **layer):
+        shape = ConvShape(**{"n": 2, "c": 64, "h": 15, "w": 15, "k": 64, "r": 3, "s": 3, "padding": 1, "stride": 2,
+                             **layer})
+        if settings is None:
+            return next(c.reason for c in explain(shape, arch, operation="data_gradient") if c.algorithm == NAME)
+        with pytest.raises(UnsupportedSpec) as caught:
+            plan_layer(shape, operation="data_gradient", algorithm=NAME, settings=settings)
+        return str(caught.value)
+
+    assert "element type float16" in reason(dtype="float16") and "asynchronous copies" in reason(arch="sm_75")
+    assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
+    assert "in 81 phases" in reason(stride=9) and "do not share out" in reason({"block_m": 48, "thread_m": 8})
+    assert "multiples of 4" in reason({"thread_n": 6}) and "stages" in reason({"stages": 1})
+    assert "block_k = 6" in reason({"block_k": 6}) and "threads (at most" in reason({"block_m": 512, "block_n": 512})
+    assert "sums would not stay" in reason({"thread_m": 16, "thread_n": 12, "block_m": 64, "block_n": 96})
+    assert "store_vector = 4" in reason({"form": "row", "store_vector": 4})
+    assert "channels are stored together" in reason({"form": "row", "store_vector": 2}, layout="NHWC")
+    assert "shared memory" in reason({"block_m": 128, "block_n": 128, "block_k": 64, "thread_m": 8, "stages": 4})
+    assert "min_blocks" in reason({"min_blocks": 80})
+
+
+@pytest.mark.thin(2)
+@pytest.mark.nvcc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_defaults_do_not_spill(arch, layout):
+    for changes in ({}, {"t": 3, "r": 3, "s": 3, "padding": 1}, {"c": 3}, {"k": 48, "c": 96}):
+        layer = replace(UP, layout=layout, **changes)
+        for entry in build(plan_layer(layer, operation="data_gradient", algorithm=NAME, arch=arch)).compiled.entries:
+            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (changes, entry)
