@@ -6,6 +6,7 @@ multiple of t, at output ``j`` and that multiple. These taps, and their outputs,
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 
@@ -46,6 +47,7 @@ def _axis(taps: int, stride: int, dilation: int, pad: int) -> list[list[int]]:
     return [[r for r in range(taps) if (a + pad - r * dilation) % stride == 0] for a in range(stride)]
 
 
+@functools.lru_cache(maxsize=64)
 def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
     """All phases of the stride, those of the most taps first: their blocks take longest."""
     axes = [_axis(taps, stride, dilation, pad) for taps, stride, dilation, (pad, _) in zip(
@@ -58,10 +60,9 @@ def phases_of(spec: KernelSpec) -> tuple[Phase, ...]:
     found = [Phase(first=first, met=tuple(len(taps[phase]) for taps, phase in zip(axes, first)),
                    output=tuple(map(output, range(len(axes)), first)), first_tap=0)
              for first in itertools.product(*map(range, spec.stride))]
-    made: list[Phase] = []
-    for phase in sorted(found, key=lambda phase: -phase.taps):
-        made.append(replace(phase, first_tap=sum(before.taps for before in made)))
-    return tuple(made)
+    ordered = sorted(found, key=lambda phase: -phase.taps)
+    before = itertools.accumulate((phase.taps for phase in ordered), initial=0)
+    return tuple(replace(phase, first_tap=first_tap) for phase, first_tap in zip(ordered, before))
 
 
 def places_of(spec: KernelSpec, phases: tuple[Phase, ...]) -> tuple[Place, ...]:

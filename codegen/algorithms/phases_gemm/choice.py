@@ -30,6 +30,7 @@ STORE_SLOTS = 3             # of a store
 DECODE_SLOTS = 12           # of a cell's place, which a thread finds for each of its own
 WINDOW_SLOTS = 8            # of a copy that asks whether its output exists
 NHWC_PACE = 1.18            # times as long as its slots a block takes in NHWC
+MOST_LISTED = 12288         # taps of pixels in the text
 SECTOR = 8                  # floats that memory writes together: of pixels that lie apart each store is one,
 SECTOR_SHARE = 1.2          # and these take so much of the time that a copy of their bytes takes
 
@@ -72,8 +73,10 @@ def threads_refusal(options: PhasesGemmOptions) -> str | None:
 
 
 def tile_refusal(spec: KernelSpec, options: PhasesGemmOptions) -> str | None:
-    """Whether threads share out a tile's copies, and what a block and a thread have room for."""
-    threads = threads_of(options)
+    """Whether threads share out a tile's copies, and what a block, a thread and the text have room for."""
+    threads, products = threads_of(options), products_of(spec, options.form)
+    if (listed := len(products.taps) * math.prod(products.cell)) > MOST_LISTED:
+        return f"form = {options.form.value} lists {listed} taps of pixels (at most {MOST_LISTED})"
     if (refusal := _copies_refusal(spec, options, threads)) is not None:
         return refusal
     if not 2 <= options.stages <= MOST_STAGES:

@@ -56,6 +56,7 @@ class PhasesGemmNumbers:
     plane_pixels: int                       # and those of them of one plane
     beyond: tuple[str, ...]                 # along which axes a phase of its own may have no pixel in the last cell
     along: tuple[str, ...]                  # along which a row tells a cell's pixels
+    has_gaps: bool                          # whether some pixels do not have some taps
     m_rows: int
     m_tiles: int
     filled_filters: int                     # of a tap: whole tiles
@@ -198,6 +199,7 @@ def make_numbers(spec: KernelSpec, options: PhasesGemmOptions, arguments: tuple[
         plane_pixels=math.prod(products.cell[-2:]), m_rows=rows, m_tiles=-(-rows // m),
         beyond=tuple(axis for axis, each, stride in zip(axes, products.cell, spec.stride) if each < stride),
         along=tuple(axis for axis, each in zip(axes, products.cell) if each > 1),
-        filled_filters=-(-spec.filters // k) * k, tap_tiles=-(-spec.filters // k), guard_filters=spec.filters % k != 0,
+        has_gaps=any(NO_TAP in tap for tap in products.taps), filled_filters=-(-spec.filters // k) * k,
+        tap_tiles=-(-spec.filters // k), guard_filters=spec.filters % k != 0,
         guard_rows=rows % m != 0, copy_vector=vector, copy_bytes=4 * vector, copy_columns=columns,
         copy_rows=threads // columns, store_vector=_store_vector(spec, options), turn_threads=TURN_THREADS)

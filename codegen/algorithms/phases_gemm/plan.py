@@ -35,7 +35,7 @@ MOST_TURN_BLOCKS = 1024
 ROWS = {Form.APART: "channels of a phase", Form.ROW: "channels of a row's phases",
         Form.TOGETHER: "channels of all phases"}
 LEAST_FILTERS = 4               # of a group: below, a tile of products is mostly filling
-MOST_TAPS, MOST_PHASES = 400, 64
+MOST_TAPS, MOST_PHASES = 4096, 1024
 
 
 def supports(spec: KernelSpec) -> str | None:

@@ -36,7 +36,7 @@ from .options import PhasesMmaOptions
 
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of the products, and the entry that makes it
 LEAST_FILTERS = 8               # of a group: below, a tile of products is mostly filling
-MOST_TAPS, MOST_PHASES = 400, 64
+MOST_TAPS, MOST_PHASES = 1024, 1024
 
 
 def supports(spec: KernelSpec) -> str | None:

@@ -19,7 +19,10 @@ from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.runtime import arrays
 from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.call import kernels
+from warpconv.runtime.call.checks import Call
 
 NAME = "phases_gemm"
 UP = ConvShape(n=2, c=32, d=128, h=128, w=128, k=64, t=2, r=2, s=2, stride=2)
@@ -65,7 +68,7 @@ def test_every_pixel_meets_its_outputs(form, sizes):
     UP, replace(UP, layout="NHWC"), replace(UP, t=3, r=3, s=3, padding=1),
     ConvShape(n=8, c=32, h=512, w=512, k=64, r=2, s=2, stride=2),
     ConvShape(n=8, c=32, h=512, w=512, k=64, r=3, s=3, stride=2, padding=1, layout="NHWC"),
-    ConvShape(n=64, c=3, h=64, w=64, k=64, r=4, s=4, stride=2, padding=1)])
+    ConvShape(n=64, c=3, h=64, w=64, k=64, r=4, s=4, stride=2, padding=1, layout="NHWC")])
 def test_the_rule_takes_it_where_sums_are_short(layer):
     """A U-Net's ways down and up, the last layer of a generator of images; and its products are float32 units'."""
     for arch in ("sm_80", "sm_90", "sm_120"):
@@ -90,20 +93,52 @@ def test_forms_and_stores_go_with_the_layer():
     assert options(**{**up, "r": 3, "s": 3, "padding": 1}).form is Form.APART
 
 
+def _in_order(layout: str, array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.moveaxis(array, 1, -1)) if layout.endswith("C") else array
+
+
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 @pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
-def test_a_pixel_beyond_every_output_is_the_bias(layout):
-    """output_padding, and infinities and NaN, which stay where they are met."""
+def test_pixels_beyond_every_output_are_the_bias(layout):
     rng = np.random.default_rng(3)
     x, w, bias = (rng.standard_normal(sizes).astype("f") for sizes in ((2, 5, 2, 3, 4), (5, 6, 1, 2, 3), (6,)))
-    x[0, 1, 0, 1, 2], x[1, 2, 1, 2, 0] = np.inf, np.nan
-    last = layout == "NDHWC"
     given = {"stride": 2, "output_padding": 1, "layout": layout, "device": "cpu"}
-    found, exact = (warpconv.conv_transpose3d(np.moveaxis(a, 1, -1) if last else a, w, b, algorithm=name, **given)
-                    for name, a, b in ((NAME, x, bias), ("volume_data", x, np.zeros(6, "f"))))
-    shape = (1, 1, 1, 1, 6) if last else (1, 6, 1, 1, 1)
-    np.testing.assert_allclose(found, exact + bias.reshape(shape), rtol=1e-5, atol=1e-5)
-    assert np.isnan(found).any() and np.isfinite(found).mean() > 0.8
+    found = warpconv.conv_transpose3d(_in_order(layout, x), w, bias, algorithm=NAME, **given)
+    plain = warpconv.conv_transpose3d(_in_order(layout, x), w, algorithm="volume_data", **given)
+    shape = (1, 1, 1, 1, 6) if layout == "NDHWC" else (1, 6, 1, 1, 1)
+    np.testing.assert_allclose(found, plain + bias.reshape(shape), rtol=1e-5, atol=1e-5)
+    assert (plain == 0).mean() > 0.4        # between outputs two apart, of filters of one plane
+
+
+@pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+@pytest.mark.parametrize("layout", ["NCDHW", "NDHWC"])
+@pytest.mark.parametrize("form", Form)
+def test_infinities_and_nan_stay_where_they_are_met(form, layout):
+    """In gradients and filters, though zeros stand for taps and outputs that a pixel does not have."""
+    rng = np.random.default_rng(3)
+    w, dy = rng.standard_normal((9, 5, 3, 2, 3)).astype("f"), rng.standard_normal((2, 9, 3, 6, 5)).astype("f")
+    layer = ConvShape(n=2, c=5, d=5, h=11, w=9, k=9, t=3, r=2, s=3, stride=2, padding=(1, 0, 1),
+                      layout="NHWC" if layout == "NDHWC" else "NCHW")
+    settings = {"form": form, "block_m": 32, "block_n": 64, "block_k": 8, "thread_m": 4, "thread_n": 8,
+                "store_vector": 1}
+
+    def made(**how):
+        ask = kernels.asked(layer, None, operation=Operation.DATA_GRADIENT, **how)
+        out = np.full(layer.layout.stored(layer.input_shape), np.nan, "f")
+        operands = {name: arrays.view(array, name) for name, array in (("dy", _in_order(layout, dy)), ("w", w),
+                                                                       ("dx", out))}
+        with np.errstate(all="ignore"):
+            kernels.kernel_of(ask).backend.run(Call(layer, operands), None, None)
+        return out
+
+    dy[0, 1, 1, 2, 3], dy[1, 2, 0, 0, 0], dy[1, 3, 2, 5, 4] = np.inf, np.nan, 3e38
+    w[3, 1, 0, 0, 0], w[4, 2, 1, 1, 2], w[3, 4] = -np.inf, np.nan, 3.0
+    found, exact = made(algorithm=NAME, settings=settings), made(algorithm="volume_data")
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(exact))
+    np.testing.assert_array_equal(np.where(np.isinf(exact), exact, 0), np.where(np.isinf(found), found, 0))
+    fine = np.isfinite(exact)
+    assert np.isnan(exact).any() and np.isinf(exact).any() and fine.mean() > 0.2
+    np.testing.assert_allclose(found[fine], exact[fine], rtol=1e-4, atol=1e-4)
 
 
 def test_refusals_are_in_words():
@@ -118,7 +153,7 @@ def test_refusals_are_in_words():
 
     assert "element type float16" in reason(dtype="float16") and "asynchronous copies" in reason(arch="sm_75")
     assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
-    assert "in 81 phases" in reason(stride=9) and "do not share out" in reason({"block_m": 48, "thread_m": 8})
+    assert "in 1089 phases" in reason(stride=33) and "do not share out" in reason({"block_m": 48, "thread_m": 8})
     assert "multiples of 4" in reason({"thread_n": 6}) and "stages" in reason({"stages": 1})
     assert "block_k = 6" in reason({"block_k": 6}) and "threads (at most" in reason({"block_m": 512, "block_n": 512})
     assert "sums would not stay" in reason({"thread_m": 16, "thread_n": 12, "block_m": 64, "block_n": 96})

@@ -166,7 +166,7 @@ def test_refusals_are_in_words():
 
     assert "float32 units are not served" in reason(dtype="float32")
     assert "border reflect" in reason(padding_mode="reflect") and "groups of 1" in reason(groups=64)
-    assert "two at least" in reason(k=65) and "in 81 phases" in reason(stride=9)
+    assert "two at least" in reason(k=65) and "in 1089 phases" in reason(stride=33)
     assert "share out" in reason({"tile_m": 48, "warps_m": 2}) and "warps" in reason({"warps_m": 64})
     assert "stages" in reason({"stages": 1}) and "rows of banks" in reason({"tile_k": 128})
     assert "shared memory" in reason({"tile_m": 256, "tile_n": 256, "warps_m": 4, "warps_n": 4, "stages": 8})

@@ -156,6 +156,30 @@ __device__ const short TAP_OF[TAPS][4] = {
     {0, 1, 2, 3}
 };
 
+__device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i)
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) zero = fmaf(sums[i][j], 0.0f, zero);
+    return zero == 0.0f;
+}
+
+// The sum of a row and a pixel, of the outputs that exist.
+__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+        int group, int bottom, int end, int P, int Q) {
+    float sum = 0.0f;
+    for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
+        const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
+        if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
+        const index_t plane_y = (index_t)P * Q;
+        const float* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
+        for (int filter = 0; filter < K_GROUP; ++filter)
+            sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter * plane_y), sum);
+    }
+    return sum;
+}
+
 // The filter w[k][c][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
 turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
@@ -184,11 +208,12 @@ phases_gemm_2x2(const float* __restrict__ dy, float* __restrict__ turned, const 
 
     // tiles: those of channels first, then of groups, then of cells
     for (index_t block = blockIdx.x; block / M_TILES * BLOCK_N < cells; block += gridDim.x) {
-        const int m_tile = (int)(block % M_TILES);
+        const int m_tile = (int)(block % M_TILES), group = 0;
         const Phase phase = PHASES[0];
         const index_t first_cell = block / M_TILES * BLOCK_N;
         const int tiles = phase.tap_rows * phase.tap_columns * TAP_TILES;
-        const float* filters_from = turned + ((long long)m_tile + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* const filters_of = turned + ((long long)m_tile + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
         // this thread's copies: ROWS products of one cell (beyond the last: of that, and nobody stores what comes of
@@ -248,23 +273,49 @@ phases_gemm_2x2(const float* __restrict__ dy, float* __restrict__ turned, const 
         const index_t place = (first_cell + n_warp + n_lane) % places;
         index_t image = (first_cell + n_warp + n_lane) / places;
         int row = (int)(place / columns), column = (int)(place % columns);
+        if (are_finite(sums)) {
 #pragma unroll
-        for (int j = 0; j < THREAD_N; ++j) {
-            for (; column >= columns; column -= columns) {
-                if (++row < rows) continue;
-                row = 0, ++image;
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0, ++image;
+                }
+                if (image >= N) break;
+                const int h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + ((image * C) * H + h) * W + v;
+#pragma unroll
+                for (int i = 0; i < THREAD_M; i += 2) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m / CELL, pixel = m % CELL;
+                    const int down = pixel / 2, right = pixel % 2;
+                    if (h + down < H && v + right < W) *(float2*)(to + c * pixels_x + down * W + right) =
+                        make_float2(finish(sums[i][j], __ldg(bias + c)), finish(sums[i + 1][j], __ldg(bias + c)));
+                }
             }
-            if (image >= N) break;
-            const int h = row * STRIDE_H, v = column * STRIDE_W;
-            column += LANES_N;
-            float* const to = dx + ((image * C) * H + h) * W + v;
-#pragma unroll
-            for (int i = 0; i < THREAD_M; i += 2) {
-                const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-                const int c = m / CELL, pixel = m % CELL;
-                const int down = pixel / 2, right = pixel % 2;
-                if (h + down < H && v + right < W) *(float2*)(to + c * pixels_x + down * W + right) =
-                    make_float2(finish(sums[i][j], __ldg(bias + c)), finish(sums[i + 1][j], __ldg(bias + c)));
+        } else {
+            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
+            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+#pragma unroll 1
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0, ++image;
+                }
+                if (image >= N) break;
+                const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
+                const int h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + ((image * C) * H + h) * W + v;
+#pragma unroll 1
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m / CELL, pixel = m % CELL;
+                    const int down = pixel / 2, right = pixel % 2;
+                    if (h + down < H && v + right < W) to[c * pixels_x + down * W + right] =
+                        finish(made_anew(dy, filters_of + (m - m_tile * BLOCK_M), phase, image, group, bottom, end, P,
+                        Q), __ldg(bias + c));
+                }
             }
         }
     }

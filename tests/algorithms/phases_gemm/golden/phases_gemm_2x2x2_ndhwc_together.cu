@@ -140,6 +140,30 @@ __device__ const short TAP_OF[TAPS][8] = {
     {0, 1, 2, 3, 4, 5, 6, 7}
 };
 
+__device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i)
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) zero = fmaf(sums[i][j], 0.0f, zero);
+    return zero == 0.0f;
+}
+
+// The sum of a row and a pixel, of the outputs that exist.
+__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+        int group, int behind, int bottom, int end, int Z, int P, int Q) {
+    float sum = 0.0f;
+    for (int tap = 0; tap < phase.tap_planes * phase.tap_rows * phase.tap_columns; ++tap) {
+        const int z = behind - tap / phase.tap_columns / phase.tap_rows,
+            p = bottom - tap / phase.tap_columns % phase.tap_rows, q = end - tap % phase.tap_columns;
+        if ((unsigned)z >= (unsigned)Z || (unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
+        const float* const output = dy + (((image * Z + z) * P + p) * Q + q) * K + group * K_GROUP;
+        for (int filter = 0; filter < K_GROUP; ++filter)
+            sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter), sum);
+    }
+    return sum;
+}
+
 // The filter w[k][c][t][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
 turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
@@ -170,11 +194,12 @@ phases_gemm_2x2x2(const float* __restrict__ dy, float* __restrict__ turned, floa
 
     // tiles: those of channels first, then of groups, then of cells
     for (index_t block = blockIdx.x; block / M_TILES * BLOCK_N < cells; block += gridDim.x) {
-        const int m_tile = (int)(block % M_TILES);
+        const int m_tile = (int)(block % M_TILES), group = 0;
         const Phase phase = PHASES[0];
         const index_t first_cell = block / M_TILES * BLOCK_N;
         const int tiles = phase.tap_planes * phase.tap_rows * phase.tap_columns * TAP_TILES;
-        const float* filters_from = turned + ((long long)m_tile + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* const filters_of = turned + ((long long)m_tile + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
         // this thread's copies: the same filters of ROWS cells (beyond the last: of that, and nobody stores what comes
@@ -232,25 +257,54 @@ phases_gemm_2x2x2(const float* __restrict__ dy, float* __restrict__ turned, floa
         const index_t place = (first_cell + n_warp + n_lane) % places;
         index_t image = (first_cell + n_warp + n_lane) / places;
         int plane = (int)(place / columns / rows), row = (int)(place / columns % rows), column = (int)(place % columns);
+        if (are_finite(sums)) {
 #pragma unroll
-        for (int j = 0; j < THREAD_N; ++j) {
-            for (; column >= columns; column -= columns) {
-                if (++row < rows) continue;
-                row = 0;
-                if (++plane == planes) plane = 0, ++image;
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0;
+                    if (++plane == planes) plane = 0, ++image;
+                }
+                if (image >= N) break;
+                const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + (((image * D + d) * H + h) * W + v) * C;
+#pragma unroll
+                for (int i = 0; i < THREAD_M; i += 4) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m % C_GROUP, pixel = m / C_GROUP;
+                    const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
+                    if (d + front < D && h + down < H
+                        && v + right < W) *(float4*)(to + (front * H * W + down * W + right) * C + c) =
+                        make_float4(sums[i][j], sums[i + 1][j], sums[i + 2][j], sums[i + 3][j]);
+                }
             }
-            if (image >= N) break;
-            const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
-            column += LANES_N;
-            float* const to = dx + (((image * D + d) * H + h) * W + v) * C;
-#pragma unroll
-            for (int i = 0; i < THREAD_M; i += 4) {
-                const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-                const int c = m % C_GROUP, pixel = m / C_GROUP;
-                const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
-                if (d + front < D && h + down < H
-                    && v + right < W) *(float4*)(to + (front * H * W + down * W + right) * C + c) =
-                    make_float4(sums[i][j], sums[i + 1][j], sums[i + 2][j], sums[i + 3][j]);
+        } else {
+            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
+            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+#pragma unroll 1
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0;
+                    if (++plane == planes) plane = 0, ++image;
+                }
+                if (image >= N) break;
+                // its output under the first tap
+                const int behind = plane + phase.front, bottom = row + phase.up, end = column + phase.left;
+                const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + (((image * D + d) * H + h) * W + v) * C;
+#pragma unroll 1
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m % C_GROUP, pixel = m / C_GROUP;
+                    const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
+                    if (d + front < D && h + down < H
+                        && v + right < W) to[(front * H * W + down * W + right) * C + c] =
+                        made_anew(dy, filters_of + (m - m_tile * BLOCK_M), phase, image, group, behind, bottom, end, Z,
+                        P, Q);
+                }
             }
         }
     }

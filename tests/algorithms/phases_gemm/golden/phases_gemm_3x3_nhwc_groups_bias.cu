@@ -155,6 +155,29 @@ __device__ const short TAP_OF[TAPS][1] = {
     {4}
 };
 
+__device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i)
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) zero = fmaf(sums[i][j], 0.0f, zero);
+    return zero == 0.0f;
+}
+
+// The sum of a row and a pixel, of the outputs that exist.
+__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+        int group, int bottom, int end, int P, int Q) {
+    float sum = 0.0f;
+    for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
+        const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
+        if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
+        const float* const output = dy + ((image * P + p) * Q + q) * K + group * K_GROUP;
+        for (int filter = 0; filter < K_GROUP; ++filter)
+            sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter), sum);
+    }
+    return sum;
+}
+
 // The filter w[k][c][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
 turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
@@ -187,7 +210,8 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
         const Phase phase = PHASES[block % 4];
         const index_t first_cell = block / (4 * GROUPS) * BLOCK_N;
         const int tiles = phase.tap_rows * phase.tap_columns * TAP_TILES;
-        const float* filters_from = turned + ((long long)group * TAPS + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* const filters_of = turned + ((long long)group * TAPS + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
         // this thread's copies: the same filters of ROWS cells (beyond the last: of that, and nobody stores what comes
@@ -244,23 +268,50 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
         const index_t place = (first_cell + n_warp + n_lane) % places;
         index_t image = (first_cell + n_warp + n_lane) / places;
         int row = (int)(place / columns), column = (int)(place % columns);
+        if (are_finite(sums)) {
 #pragma unroll
-        for (int j = 0; j < THREAD_N; ++j) {
-            for (; column >= columns; column -= columns) {
-                if (++row < rows) continue;
-                row = 0, ++image;
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0, ++image;
+                }
+                if (image >= N) break;
+                const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
+                column += LANES_N;
+                float* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
+                if (h >= H || v >= W) continue;
+#pragma unroll
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    if (m >= M) break;
+                    const int c = m;
+                    to[c] = finish(sums[i][j], __ldg(bias + group * C_GROUP + c));
+                }
             }
-            if (image >= N) break;
-            const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
-            column += LANES_N;
-            float* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
-            if (h >= H || v >= W) continue;
-#pragma unroll
-            for (int i = 0; i < THREAD_M; ++i) {
-                const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-                if (m >= M) break;
-                const int c = m;
-                to[c] = finish(sums[i][j], __ldg(bias + group * C_GROUP + c));
+        } else {
+            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
+            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+#pragma unroll 1
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0, ++image;
+                }
+                if (image >= N) break;
+                const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
+                const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
+                column += LANES_N;
+                float* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
+                if (h >= H || v >= W) continue;
+#pragma unroll 1
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    if (m >= M) break;
+                    const int c = m;
+                    to[c] =
+                        finish(made_anew(dy, filters_of + m, phase, image, group, bottom, end, P, Q),
+                        __ldg(bias + group * C_GROUP + c));
+                }
             }
         }
     }

@@ -161,6 +161,32 @@ __device__ const short TAP_OF[TAPS][8] = {
     {13, 14, 16, 17, 22, 23, 25, 26}
 };
 
+__device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_N]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int i = 0; i < THREAD_M; ++i)
+#pragma unroll
+        for (int j = 0; j < THREAD_N; ++j) zero = fmaf(sums[i][j], 0.0f, zero);
+    return zero == 0.0f;
+}
+
+// The sum of a row and a pixel, of the outputs that exist and the taps that the pixel has.
+__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+        int group, int pixel, int behind, int bottom, int end, int Z, int P, int Q) {
+    float sum = 0.0f;
+    for (int tap = 0; tap < phase.tap_planes * phase.tap_rows * phase.tap_columns; ++tap) {
+        const int z = behind - tap / phase.tap_columns / phase.tap_rows,
+            p = bottom - tap / phase.tap_columns % phase.tap_rows, q = end - tap % phase.tap_columns;
+        if ((unsigned)z >= (unsigned)Z || (unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q
+            || TAP_OF[phase.first_tap + tap][pixel] < 0) continue;
+        const index_t plane_y = (index_t)Z * P * Q;
+        const float* const output = dy + (image * K + group * K_GROUP) * plane_y + (z * (index_t)P + p) * Q + q;
+        for (int filter = 0; filter < K_GROUP; ++filter)
+            sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter * plane_y), sum);
+    }
+    return sum;
+}
+
 // The filter w[k][c][t][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
 turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
@@ -191,11 +217,12 @@ phases_gemm_3x3x3(const float* __restrict__ dy, float* __restrict__ turned, floa
 
     // tiles: those of channels first, then of groups, then of cells
     for (index_t block = blockIdx.x; block / M_TILES * BLOCK_N < cells; block += gridDim.x) {
-        const int m_tile = (int)(block % M_TILES);
+        const int m_tile = (int)(block % M_TILES), group = 0;
         const Phase phase = PHASES[0];
         const index_t first_cell = block / M_TILES * BLOCK_N;
         const int tiles = phase.tap_planes * phase.tap_rows * phase.tap_columns * TAP_TILES;
-        const float* filters_from = turned + ((long long)m_tile * TAPS + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* const filters_of = turned + ((long long)m_tile * TAPS + phase.first_tap) * (K_FILLED * BLOCK_M);
+        const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
         // this thread's copies: ROWS products of one cell (beyond the last: of that, and nobody stores what comes of
@@ -256,24 +283,53 @@ phases_gemm_3x3x3(const float* __restrict__ dy, float* __restrict__ turned, floa
         const index_t place = (first_cell + n_warp + n_lane) % places;
         index_t image = (first_cell + n_warp + n_lane) / places;
         int plane = (int)(place / columns / rows), row = (int)(place / columns % rows), column = (int)(place % columns);
+        if (are_finite(sums)) {
 #pragma unroll
-        for (int j = 0; j < THREAD_N; ++j) {
-            for (; column >= columns; column -= columns) {
-                if (++row < rows) continue;
-                row = 0;
-                if (++plane == planes) plane = 0, ++image;
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0;
+                    if (++plane == planes) plane = 0, ++image;
+                }
+                if (image >= N) break;
+                const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + (((image * C) * D + d) * H + h) * W + v;
+#pragma unroll
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m / CELL, pixel = m % CELL;
+                    const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
+                    if (d + front < D && h + down < H
+                        && v + right < W) to[c * pixels_x + front * H * W + down * W + right] = sums[i][j];
+                }
             }
-            if (image >= N) break;
-            const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
-            column += LANES_N;
-            float* const to = dx + (((image * C) * D + d) * H + h) * W + v;
-#pragma unroll
-            for (int i = 0; i < THREAD_M; ++i) {
-                const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-                const int c = m / CELL, pixel = m % CELL;
-                const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
-                if (d + front < D && h + down < H
-                    && v + right < W) to[c * pixels_x + front * H * W + down * W + right] = sums[i][j];
+        } else {
+            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
+            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+#pragma unroll 1
+            for (int j = 0; j < THREAD_N; ++j) {
+                for (; column >= columns; column -= columns) {
+                    if (++row < rows) continue;
+                    row = 0;
+                    if (++plane == planes) plane = 0, ++image;
+                }
+                if (image >= N) break;
+                // its output under the first tap
+                const int behind = plane + phase.front, bottom = row + phase.up, end = column + phase.left;
+                const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
+                column += LANES_N;
+                float* const to = dx + (((image * C) * D + d) * H + h) * W + v;
+#pragma unroll 1
+                for (int i = 0; i < THREAD_M; ++i) {
+                    const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+                    const int c = m / CELL, pixel = m % CELL;
+                    const int front = pixel / 4, down = pixel / 2 % 2, right = pixel % 2;
+                    if (d + front < D && h + down < H
+                        && v + right < W) to[c * pixels_x + front * H * W + down * W + right] =
+                        made_anew(dy, filters_of + (m - m_tile * BLOCK_M), phase, image, group, pixel, behind, bottom,
+                        end, Z, P, Q);
+                }
             }
         }
     }
