@@ -27,7 +27,7 @@ STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "l
            "networks_float32": "networks_float32", "gradients": "gradients",
            "models": "models", "precision": "precision", "one_dimension": "one_dimension", "scale": "scale",
            "whole_networks": "whole_networks", "training": "training", "volumes": "volumes",
-           "volumes_dense": "volumes_dense", "batches": "batches"}
+           "volumes_dense": "volumes_dense", "transposed": "transposed", "batches": "batches"}
 
 
 def study(name: str) -> Study:
