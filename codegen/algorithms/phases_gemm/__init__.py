@@ -1,4 +1,4 @@
-"""The data gradient of a strided dense layer in float32: a product of matrices by float32 units."""
+"""The data gradient of a strided dense layer: a product of matrices by float32 units."""
 
 from .plan import ALGORITHM
 

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
 from warpconv.codegen.classes import replace
-from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
-from warpconv.codegen.parts.gemm.choice import (BLOCK_SLOTS, COPY_SLOTS, EXPOSED, LONE_WARP, MEMORY_SHARE, TILE_SLOTS,
-                                                WARP_PACE)
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUARTERS, SHARED_STATIC, THREAD_REGISTERS
+from warpconv.codegen.parts.gemm.choice import (BLOCK_SLOTS, COPY_SLOTS, EXPOSED, LAUNCH_CYCLES, LONE_WARP,
+                                                MEMORY_SHARE, TILE_SLOTS, WARP_PACE)
 from warpconv.codegen.parts.gemm.tiles import MOST_STAGES, MOST_SUMS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (LANES_M, LANES_N, VECTOR, copy_vector_of, products_of, registers_of, resident_of, resolved,
-                      stage_of, threads_of)
+from .numbers import (LANES_M, LANES_N, VECTOR, async_copies_of, copy_vector_of, products_of, registers_of,
+                      resident_of, resolved, stage_of, threads_of)
 from .options import Form, PhasesGemmOptions
 
 # (block_m, block_n, thread_m, thread_n)
@@ -30,8 +30,9 @@ STORE_SLOTS = 3             # of a store
 DECODE_SLOTS = 12           # of a cell's place, which a thread finds for each of its own
 WINDOW_SLOTS = 8            # of a copy that asks whether its output exists
 NHWC_PACE = 1.18            # times as long as its slots a block takes in NHWC
+LOADED = 3                  # times the slots of an asynchronous copy that an element takes by way of registers
 MOST_LISTED = 12288         # taps of pixels in the text
-SECTOR = 8                  # floats that memory writes together: of pixels that lie apart each store is one,
+SECTOR_BYTES = 32           # that memory writes together: of pixels that lie apart each store is one,
 SECTOR_SHARE = 1.2          # and these take so much of the time that a copy of their bytes takes
 
 
@@ -86,8 +87,9 @@ def tile_refusal(spec: KernelSpec, options: PhasesGemmOptions) -> str | None:
     if (registers := registers_of(spec, options)) > THREAD_REGISTERS:
         return f"about {registers} registers a thread (at most {THREAD_REGISTERS}): smaller tiles"
     shared = 4 * options.stages * stage_of(spec, options)
-    if shared > PORTABLE_SHARED:
-        return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
+    limit = PORTABLE_SHARED if spec.hardware.async_copies else SHARED_STATIC
+    if shared > limit:
+        return f"{shared} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer stages"
     if threads * options.min_blocks > spec.hardware.resident_threads:
         return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
     return None
@@ -108,6 +110,8 @@ def _stores_refusal(spec: KernelSpec, options: PhasesGemmOptions) -> str | None:
     """Pixels are stored together where a thread has them side by side."""
     if options.store_vector == 1 or options.form is Form.APART:
         return None
+    if spec.dtype is not DType.FLOAT32:
+        return f"store_vector = {options.store_vector}: elements of {spec.dtype.value} are stored one by one"
     if spec.layout is Layout.NHWC:
         return f"store_vector = {options.store_vector}: in NHWC channels are stored together"
     if options.store_vector not in (2, 4) or spec.stride[-1] % options.store_vector:
@@ -135,7 +139,8 @@ def _with_stores(spec: KernelSpec, options: PhasesGemmOptions, width: int) -> It
 
 def cycles(spec: KernelSpec, options: PhasesGemmOptions, pixels: int, moved: int) -> float:
     """Cycles of so many pixels of the input: the blocks of all phases spread over the chip, and half of the longest
-    one's; or ``moved``, the bytes of the arrays, whichever takes longer, and a part of the other."""
+    one's; or ``moved``, the bytes of the arrays, whichever takes longer, and a part of the other; and the launch
+    before."""
     products = products_of(spec, options.form)
     rows, phases = spec.channels * math.prod(products.cell), len(products.phases)
     cells = -(-pixels // math.prod(spec.stride))
@@ -147,14 +152,14 @@ def cycles(spec: KernelSpec, options: PhasesGemmOptions, pixels: int, moved: int
     pace = max(held * warps * WARP_PACE, LONE_WARP) * (NHWC_PACE if spec.layout is Layout.NHWC else 1.0)
     arithmetic = pace * (blocks / (chip * held) * sum(slots) / phases + max(slots) / 2)
     memory = max(MEMORY_SHARE * moved, SECTOR_SHARE * _stored(spec, options, pixels)) / spec.hardware.copied_bytes
-    return max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)
+    return LAUNCH_CYCLES + max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)
 
 
 def _stored(spec: KernelSpec, options: PhasesGemmOptions, pixels: int) -> float:
     """Bytes of the sectors that stores of so many pixels write: in NCHW those of a phase lie apart."""
     apart = 1 if spec.layout is Layout.NHWC else spec.stride[-1]
     together = 1 if options.form is Form.APART else options.store_vector
-    return 4 * pixels * spec.c * max(1.0, min(SECTOR, apart) / together)
+    return spec.dtype.itemsize * pixels * spec.c * max(1.0, min(SECTOR_BYTES / spec.dtype.itemsize, apart) / together)
 
 
 def _warp_slots(spec: KernelSpec, options: PhasesGemmOptions, tiles: int) -> float:
@@ -164,6 +169,8 @@ def _warp_slots(spec: KernelSpec, options: PhasesGemmOptions, tiles: int) -> flo
     fragments = (options.thread_m + options.thread_n) / VECTOR
     copies = options.block_n * options.block_k / (copy_vector_of(spec) * threads)
     copied = copies * (WINDOW_SLOTS if spec.layout is Layout.NHWC else COPY_SLOTS)
+    if not async_copies_of(spec):
+        copied *= LOADED * copy_vector_of(spec)
     filters = options.block_m * options.block_k / (VECTOR * threads)
     tile = options.block_k * (multiply + fragments) + copied + 2 * filters + TILE_SLOTS
     stored = VECTOR if spec.layout is Layout.NHWC and spec.channels % VECTOR == 0 else 1

@@ -14,7 +14,7 @@ import itertools
 import math
 
 from warpconv.codegen.classes import dataclass, replace
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.gemm.tiles import TileNumbers
@@ -132,6 +132,11 @@ def _tap(spec: KernelSpec, along: tuple[int, ...]) -> int:
     return functools.reduce(lambda number, axis: number * spec.taps[axis] + along[axis], range(len(along)), 0)
 
 
+def async_copies_of(spec: KernelSpec) -> bool:
+    """Whether elements of dy are copied past the registers: as they are multiplied."""
+    return spec.hardware.async_copies and spec.dtype is DType.FLOAT32
+
+
 def copy_vector_of(spec: KernelSpec) -> int:
     """The widest copy that the filters of a group consist of; in NCHW they lie a plane apart."""
     if spec.layout is Layout.NCHW:
@@ -176,6 +181,8 @@ def resolved(spec: KernelSpec, options: PhasesGemmOptions) -> PhasesGemmOptions:
 
 def _store_vector(spec: KernelSpec, options: PhasesGemmOptions) -> int:
     """Channels of a pixel, or pixels of a row, that a thread stores together."""
+    if spec.dtype is not DType.FLOAT32:
+        return 1
     if spec.layout is Layout.NHWC:
         return VECTOR if spec.channels % VECTOR == 0 else 1
     return 1 if options.form is Form.APART else options.store_vector
@@ -192,7 +199,7 @@ def make_numbers(spec: KernelSpec, options: PhasesGemmOptions, arguments: tuple[
         threads=threads, lanes_m=LANES_M, lanes_n=LANES_N, warps_m=m // (LANES_M * options.thread_m), vector=VECTOR,
         rows=n * columns // threads if nhwc else k * n // threads, a_rounds=-(-filters // threads),
         a_whole=filters % threads == 0, stages=options.stages, pixel_row=pixel_row_of(spec, options),
-        stage=stage_of(spec, options), async_copies=True, registers_ahead=True, channels_last=nhwc,
+        stage=stage_of(spec, options), async_copies=async_copies_of(spec), registers_ahead=True, channels_last=nhwc,
         shared_bytes=4 * options.stages * stage_of(spec, options), registers=registers_of(spec, options))
     return PhasesGemmNumbers(
         gemm=gemm, arguments=arguments, products=products, cell_pixels=pixels,

@@ -6,8 +6,9 @@
 A cell of the stride is a pixel of each phase. Rows are channels, of one phase or of all, columns are cells of the whole
 batch, and the reduction goes over taps and filters: the tiles of ``implicit_gemm`` (parts/gemm), whose right matrix is
 gathered from dy as it lies there. No product with a zero between outputs is made. A launch before puts the filter in
-the order of its tiles. It is for layers whose sums are too short to be split in parts on the tensor cores
-(docs/precision.md), among them the way up of a U-Net, and for ``ieee``.
+the order of its tiles. It is for float32 layers whose sums are too short to be split in parts on the tensor cores
+(docs/precision.md), among them the way up of a U-Net, and for ``ieee``; and it takes what tensor cores do not: 16 bits
+with an odd number of filters, and layers before sm_80.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warpconv.codegen.dimension import IMAGE, Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named, sizes_of
-from warpconv.codegen.parts.refusals import common_refusal
+from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
@@ -40,14 +41,12 @@ MOST_TAPS, MOST_PHASES = 4096, 1024
 
 def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
-    if not spec.hardware.async_copies:
-        return f"{spec.arch} has no asynchronous copies (sm_80 and later)"
     if spec.filters < LEAST_FILTERS:
         return f"groups of {spec.filters} filters would leave most of a tile empty (at least {LEAST_FILTERS})"
     taps, phases = math.prod(spec.taps), math.prod(spec.stride)
     if taps > MOST_TAPS or phases > MOST_PHASES:
         return f"{taps} taps in {phases} phases (at most {MOST_TAPS} in {MOST_PHASES})"
-    return common_refusal(spec, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
+    return common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
                           operation=Operation.DATA_GRADIENT, spatial=(2, 3))
 
 
@@ -62,7 +61,7 @@ def plan(spec: KernelSpec, options: PhasesGemmOptions) -> KernelPlan:
     arguments = (*gradient_arguments(spec), Argument(name=TURNED, role=Role.WORKSPACE, c_type="float"))
     numbers = make_numbers(spec, options, named(arguments, "dy", TURNED, "bias", "dx", *sizes_of(spec)))
     nhwc, stored = spec.layout is Layout.NHWC, numbers.store_vector
-    demands = {"dx": 4 * stored, "dy": 4 * numbers.copy_vector}
+    demands = {"dx": spec.dtype.itemsize * stored, "dy": numbers.copy_bytes if numbers.gemm.async_copies else 1}
     arguments = demanding(arguments, demands if nhwc else {**demands, "W": stored})
     elements = spec.groups * numbers.m_tiles * options.block_m * len(numbers.products.taps) * numbers.filled_filters
     turn = Launch(entry=TURN, block=(numbers.turn_threads, 1, 1), arguments=("w", TURNED), grid=(
@@ -102,6 +101,6 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 
 
 ALGORITHM = Algorithm(name="phases_gemm",
-                      summary="data gradient of strided dense layers in float32: products of matrices by float32 units",
+                      summary="data gradient of strided dense layers: products of matrices by float32 units",
                       options=PhasesGemmOptions, supports=supports, defaults=choice, plan=plan, space=space,
                       estimate=estimate, operation=Operation.DATA_GRADIENT, spatial=(2, 3))

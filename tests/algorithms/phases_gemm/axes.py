@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BIAS, LAYOUTS, Row, Rows
+from tests.axes import BIAS, DTYPES, LAYOUTS, Row, Rows
 from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 2), (1, 2), (7, 5), (2, 2, 2), (3, 2, 3)),
     "channels": ((40, 72, 1), (32, 64, 1), (3, 36, 1), (21, 6, 1), (48, 32, 4), (9, 15, 3)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), ((4, 1), (3, 4))), "padding_mode": ("zeros", "constant"),
-    "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "layout": LAYOUTS,
+    "stride": (1, (2, 2), (3, 2), (2, 3), (4, 2)), "dilation": (1, (2, 2), (2, 3)), "dtype": DTYPES,
+    "layout": LAYOUTS,
     "epilogue": ((), (BIAS,)), "form": ("apart", "row", "together"),
     "tile": ((32, 64, 4, 8), (16, 128, 4, 4), (64, 64, 8, 8), (96, 64, 12, 8)), "block_k": (8, 16), "stages": (2, 3),
     "store_vector": (1, 2)}
@@ -48,7 +49,9 @@ def variants() -> Iterable[Row]:
             {**NHWC, "filter": (3, 2, 3), "padding": ((1, 0), (1, 1)), "epilogue": (BIAS,)},
             {**TOGETHER, "filter": (3, 2, 3), "stride": (2, 3), "tile": (64, 64, 8, 8)},
             {**ROW, "store_vector": 2}, {**ROW, **NHWC, "filter": (7, 5), "stride": (3, 2), "epilogue": (BIAS,)},
-            {**ROW, **VOLUME, "dilation": (2, 3), "stride": (3, 2)}, {**TOGETHER, "filter": (2, 1), "stride": (2, 1)}):
+            {**ROW, **VOLUME, "dilation": (2, 3), "stride": (3, 2)}, {**TOGETHER, "filter": (2, 1), "stride": (2, 1)},
+            {"dtype": "float16", "channels": (9, 15, 3), "epilogue": (BIAS,)}, {**UP, **VOLUME, "dtype": "bfloat16"},
+            {**NHWC, "dtype": "float16", "channels": (21, 6, 1)}, {**ROW, **NHWC, "dtype": "bfloat16"}):
         yield {**USUAL, **changes}
 
 

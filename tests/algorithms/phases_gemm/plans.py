@@ -25,4 +25,5 @@ def plans() -> dict[str, KernelPlan]:
         "phases_gemm_3x3_nhwc_groups_bias": _dense(3, "apart", "bias", c=84, k=36, groups=2, layout="NHWC"),
         "phases_gemm_2x2x2_ndhwc_together": _dense(2, "together", d=28, t=2, layout="NHWC"),
         "phases_gemm_3x3x3_together": _dense(3, "together", d=28, t=3),
+        "phases_gemm_4x4_row_float16": _dense(4, "row", "bias", k=21, dtype="float16"),
     }

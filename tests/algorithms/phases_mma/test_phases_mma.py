@@ -65,7 +65,7 @@ def test_the_rule_takes_it_for_dense_layers(c, h, k, r, dtype):
     layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=2, dtype=dtype, layout="NHWC")
     for arch in ("sm_80", "sm_90", "sm_120"):
         assert plan_layer(layer, operation="data_gradient", arch=arch).spec.algorithm == NAME
-    assert plan_layer(layer, operation="data_gradient", arch="sm_75").spec.algorithm == "phases"
+    assert plan_layer(layer, operation="data_gradient", arch="sm_75").spec.algorithm == "phases_gemm"
 
 
 @pytest.mark.parametrize("c, h, k, r", [(128, 56, 128, 3), (256, 56, 512, 1), (1024, 14, 2048, 1), (512, 14, 512, 3),

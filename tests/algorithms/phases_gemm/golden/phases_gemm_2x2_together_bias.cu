@@ -47,6 +47,7 @@ constexpr int PIXEL_ROW = 64;                   // floats from one product's cel
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
 constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
 
 // A phase: its first pixel, the rows and columns of taps that it meets, the output of the first pixel and the first
 // tap, and how many taps the phases before it have.
@@ -74,8 +75,8 @@ __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(va
 
 // What a thread copies next: a cell's products of one tap and consecutive filters.
 struct Source {
-    const float* image;             // the cell's image of dy, in the first filter that the thread copies,
-    const float* from;              // and the output under the tap
+    const element* image;           // the cell's image of dy, in the first filter that the thread copies,
+    const element* from;            // and the output under the tap
     index_t plane;                  // elements from one filter to the next
     int top, left;                  // the output under the first tap
     int filter;                     // that the tile begins with
@@ -166,14 +167,14 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
 }
 
 // The sum of a row and a pixel, of the outputs that exist.
-__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+__device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
         int group, int bottom, int end, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
         const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
         if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
         const index_t plane_y = (index_t)P * Q;
-        const float* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
+        const element* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
         for (int filter = 0; filter < K_GROUP; ++filter)
             sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter * plane_y), sum);
     }
@@ -182,7 +183,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
 
 // The filter w[k][c][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
-turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+turn_filter(const element* __restrict__ w, float* __restrict__ turned) {
     constexpr long long TILE = (long long)K_FILLED * BLOCK_M;               // of all products of a block's rows
     for (long long i = blockIdx.x * TURN_THREADS + threadIdx.x; i < M_TILES * TILE; i += gridDim.x * TURN_THREADS) {
         const int group = (int)(i / TILE / M_TILES), m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M);
@@ -283,7 +284,7 @@ phases_gemm_2x2(const float* __restrict__ dy, float* __restrict__ turned, const 
                 if (image >= N) break;
                 const int h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + ((image * C) * H + h) * W + v;
+                element* const to = dx + ((image * C) * H + h) * W + v;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; i += 2) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
@@ -306,7 +307,7 @@ phases_gemm_2x2(const float* __restrict__ dy, float* __restrict__ turned, const 
                 const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
                 const int h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + ((image * C) * H + h) * W + v;
+                element* const to = dx + ((image * C) * H + h) * W + v;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;

@@ -52,6 +52,7 @@ constexpr int PIXEL_ROW = 20;                   // floats from one cell's produc
 constexpr int STAGE = 2304;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
 constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
 
 // A phase: its first pixel, the planes, rows and columns of taps that it meets, the output of the first pixel and the
 // first tap, and how many taps the phases before it have.
@@ -73,7 +74,7 @@ __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(va
 
 // What a thread copies next: COPY_VECTOR filters of one tap of each of its cells, COPY_ROWS apart.
 struct Source {
-    const float* dy;
+    const element* dy;
     index_t from[ROWS];             // the outputs under the first tap, in the first filter that the thread copies
     int front[ROWS], top[ROWS], left[ROWS];
     int filter;                     // that the tile begins with
@@ -88,9 +89,9 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int z = source.front[i] - forward, p = source.top[i] - up, q = source.left[i] - across;
-        wc_copy_async_zfill_16(true, to + i * COPY_ROWS * PIXEL_ROW, source.dy + source.from[i] + further,
-                               (unsigned)z < (unsigned)source.Z && (unsigned)p < (unsigned)source.P
-                                   && (unsigned)q < (unsigned)source.Q);
+        const bool inside = (unsigned)z < (unsigned)source.Z && (unsigned)p < (unsigned)source.P
+            && (unsigned)q < (unsigned)source.Q;
+        wc_copy_async_zfill_16(true, to + i * COPY_ROWS * PIXEL_ROW, source.dy + source.from[i] + further, inside);
     }
     // on to further filters, or to the next tap
     source.filter += BLOCK_K;
@@ -150,14 +151,14 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
 }
 
 // The sum of a row and a pixel, of the outputs that exist.
-__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+__device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
         int group, int behind, int bottom, int end, int Z, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_planes * phase.tap_rows * phase.tap_columns; ++tap) {
         const int z = behind - tap / phase.tap_columns / phase.tap_rows,
             p = bottom - tap / phase.tap_columns % phase.tap_rows, q = end - tap % phase.tap_columns;
         if ((unsigned)z >= (unsigned)Z || (unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
-        const float* const output = dy + (((image * Z + z) * P + p) * Q + q) * K + group * K_GROUP;
+        const element* const output = dy + (((image * Z + z) * P + p) * Q + q) * K + group * K_GROUP;
         for (int filter = 0; filter < K_GROUP; ++filter)
             sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter), sum);
     }
@@ -166,7 +167,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
 
 // The filter w[k][c][t][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
-turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+turn_filter(const element* __restrict__ w, float* __restrict__ turned) {
     constexpr long long TILE = (long long)K_FILLED * BLOCK_M;               // of all products of a block's rows
     for (long long i = blockIdx.x * TURN_THREADS + threadIdx.x; i < M_TILES * TILE; i += gridDim.x * TURN_THREADS) {
         const int group = (int)(i / TILE / M_TILES), m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M);
@@ -268,7 +269,7 @@ phases_gemm_2x2x2(const float* __restrict__ dy, float* __restrict__ turned, floa
                 if (image >= N) break;
                 const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + (((image * D + d) * H + h) * W + v) * C;
+                element* const to = dx + (((image * D + d) * H + h) * W + v) * C;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; i += 4) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
@@ -294,7 +295,7 @@ phases_gemm_2x2x2(const float* __restrict__ dy, float* __restrict__ turned, floa
                 const int behind = plane + phase.front, bottom = row + phase.up, end = column + phase.left;
                 const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + (((image * D + d) * H + h) * W + v) * C;
+                element* const to = dx + (((image * D + d) * H + h) * W + v) * C;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;

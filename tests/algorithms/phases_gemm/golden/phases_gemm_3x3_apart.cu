@@ -45,6 +45,7 @@ constexpr int PIXEL_ROW = 64;                   // floats from one product's cel
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
 constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
 
 // A phase: its first pixel, the rows and columns of taps that it meets, the output of the first pixel and the first
 // tap, and how many taps the phases before it have.
@@ -69,8 +70,8 @@ __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(va
 
 // What a thread copies next: a cell's products of one tap and consecutive filters.
 struct Source {
-    const float* image;             // the cell's image of dy, in the first filter that the thread copies,
-    const float* from;              // and the output under the tap
+    const element* image;           // the cell's image of dy, in the first filter that the thread copies,
+    const element* from;            // and the output under the tap
     index_t plane;                  // elements from one filter to the next
     int top, left;                  // the output under the first tap
     int filter;                     // that the tile begins with
@@ -169,14 +170,14 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
 }
 
 // The sum of a row and a pixel, of the outputs that exist.
-__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+__device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
         int group, int bottom, int end, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
         const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
         if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
         const index_t plane_y = (index_t)P * Q;
-        const float* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
+        const element* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
         for (int filter = 0; filter < K_GROUP; ++filter)
             sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter * plane_y), sum);
     }
@@ -185,7 +186,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
 
 // The filter w[k][c][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
-turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+turn_filter(const element* __restrict__ w, float* __restrict__ turned) {
     constexpr long long TILE = (long long)TAPS * K_FILLED * BLOCK_M;        // of all products of a block's rows
     for (long long i = blockIdx.x * TURN_THREADS + threadIdx.x; i < TILE; i += gridDim.x * TURN_THREADS) {
         const int group = (int)(i / TILE), m = (int)(i % BLOCK_M);
@@ -286,7 +287,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
                 if (image >= N) break;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                float* const to = dx + ((image * C) * H + h) * W + v;
+                element* const to = dx + ((image * C) * H + h) * W + v;
                 if (h >= H || v >= W) continue;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; ++i) {
@@ -309,7 +310,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
                 const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                float* const to = dx + ((image * C) * H + h) * W + v;
+                element* const to = dx + ((image * C) * H + h) * W + v;
                 if (h >= H || v >= W) continue;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {

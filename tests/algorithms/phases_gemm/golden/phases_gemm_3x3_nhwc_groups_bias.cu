@@ -50,6 +50,7 @@ constexpr int PIXEL_ROW = 20;                   // floats from one cell's produc
 constexpr int STAGE = 2304;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
 constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
 
 // A phase: its first pixel, the rows and columns of taps that it meets, the output of the first pixel and the first
 // tap, and how many taps the phases before it have.
@@ -80,7 +81,7 @@ __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(va
 
 // What a thread copies next: COPY_VECTOR filters of one tap of each of its cells, COPY_ROWS apart.
 struct Source {
-    const float* dy;
+    const element* dy;
     index_t from[ROWS];             // the outputs under the first tap, in the first filter that the thread copies
     int top[ROWS], left[ROWS];
     int filter;                     // that the tile begins with
@@ -96,9 +97,9 @@ __device__ __forceinline__ void copy_pixel_tile(float* to, Source& source) {
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
         const int p = source.top[i] - up, q = source.left[i] - across;
-        wc_copy_async_zfill_8(true, to + i * COPY_ROWS * PIXEL_ROW, source.dy + source.from[i] + further,
-                               source.filter + source.column < K_GROUP && (unsigned)p < (unsigned)source.P
-                                   && (unsigned)q < (unsigned)source.Q);
+        const bool inside = source.filter + source.column < K_GROUP && (unsigned)p < (unsigned)source.P
+            && (unsigned)q < (unsigned)source.Q;
+        wc_copy_async_zfill_8(true, to + i * COPY_ROWS * PIXEL_ROW, source.dy + source.from[i] + further, inside);
     }
     // on to further filters, or to the next tap
     source.filter += BLOCK_K;
@@ -165,13 +166,13 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
 }
 
 // The sum of a row and a pixel, of the outputs that exist.
-__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+__device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
         int group, int bottom, int end, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
         const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
         if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
-        const float* const output = dy + ((image * P + p) * Q + q) * K + group * K_GROUP;
+        const element* const output = dy + ((image * P + p) * Q + q) * K + group * K_GROUP;
         for (int filter = 0; filter < K_GROUP; ++filter)
             sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter), sum);
     }
@@ -180,7 +181,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
 
 // The filter w[k][c][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
-turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+turn_filter(const element* __restrict__ w, float* __restrict__ turned) {
     constexpr long long TILE = (long long)TAPS * K_FILLED * BLOCK_M;        // of all products of a block's rows
     for (long long i = blockIdx.x * TURN_THREADS + threadIdx.x; i < GROUPS * TILE; i += gridDim.x * TURN_THREADS) {
         const int group = (int)(i / TILE), m = (int)(i % BLOCK_M);
@@ -278,7 +279,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
                 if (image >= N) break;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                float* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
+                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
                 if (h >= H || v >= W) continue;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; ++i) {
@@ -301,7 +302,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
                 const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                float* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
+                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
                 if (h >= H || v >= W) continue;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {

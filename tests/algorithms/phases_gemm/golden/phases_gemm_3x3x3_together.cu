@@ -49,6 +49,7 @@ constexpr int PIXEL_ROW = 64;                   // floats from one product's cel
 constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
 constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = float;
 
 // A phase: its first pixel, the planes, rows and columns of taps that it meets, the output of the first pixel and the
 // first tap, and how many taps the phases before it have.
@@ -70,8 +71,8 @@ __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(va
 
 // What a thread copies next: a cell's products of one tap and consecutive filters.
 struct Source {
-    const float* image;             // the cell's image of dy, in the first filter that the thread copies,
-    const float* from;              // and the output under the tap
+    const element* image;           // the cell's image of dy, in the first filter that the thread copies,
+    const element* from;            // and the output under the tap
     index_t plane;                  // elements from one filter to the next
     int front, top, left;                  // the output under the first tap
     int filter;                     // that the tile begins with
@@ -171,7 +172,7 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
 }
 
 // The sum of a row and a pixel, of the outputs that exist and the taps that the pixel has.
-__device__ __forceinline__ float made_anew(const float* dy, const float* row, const Phase& phase, index_t image,
+__device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
         int group, int pixel, int behind, int bottom, int end, int Z, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_planes * phase.tap_rows * phase.tap_columns; ++tap) {
@@ -180,7 +181,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
         if ((unsigned)z >= (unsigned)Z || (unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q
             || TAP_OF[phase.first_tap + tap][pixel] < 0) continue;
         const index_t plane_y = (index_t)Z * P * Q;
-        const float* const output = dy + (image * K + group * K_GROUP) * plane_y + (z * (index_t)P + p) * Q + q;
+        const element* const output = dy + (image * K + group * K_GROUP) * plane_y + (z * (index_t)P + p) * Q + q;
         for (int filter = 0; filter < K_GROUP; ++filter)
             sum = fmaf(row[((index_t)tap * K_FILLED + filter) * BLOCK_M], __ldg(output + filter * plane_y), sum);
     }
@@ -189,7 +190,7 @@ __device__ __forceinline__ float made_anew(const float* dy, const float* row, co
 
 // The filter w[k][c][t][r][s] as [group][tile of rows][tap][filter][row], filled up with zeros.
 extern "C" __global__ void __launch_bounds__(TURN_THREADS)
-turn_filter(const float* __restrict__ w, float* __restrict__ turned) {
+turn_filter(const element* __restrict__ w, float* __restrict__ turned) {
     constexpr long long TILE = (long long)TAPS * K_FILLED * BLOCK_M;        // of all products of a block's rows
     for (long long i = blockIdx.x * TURN_THREADS + threadIdx.x; i < M_TILES * TILE; i += gridDim.x * TURN_THREADS) {
         const int group = (int)(i / TILE / M_TILES), m = (int)(i / TILE % M_TILES) * BLOCK_M + (int)(i % BLOCK_M);
@@ -294,7 +295,7 @@ phases_gemm_3x3x3(const float* __restrict__ dy, float* __restrict__ turned, floa
                 if (image >= N) break;
                 const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + (((image * C) * D + d) * H + h) * W + v;
+                element* const to = dx + (((image * C) * D + d) * H + h) * W + v;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
@@ -319,7 +320,7 @@ phases_gemm_3x3x3(const float* __restrict__ dy, float* __restrict__ turned, floa
                 const int behind = plane + phase.front, bottom = row + phase.up, end = column + phase.left;
                 const int d = plane * STRIDE_D, h = row * STRIDE_H, v = column * STRIDE_W;
                 column += LANES_N;
-                float* const to = dx + (((image * C) * D + d) * H + h) * W + v;
+                element* const to = dx + (((image * C) * D + d) * H + h) * W + v;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
