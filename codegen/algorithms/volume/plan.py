@@ -4,6 +4,7 @@ memory once; the plane is added to all outputs whose windows have it, which wait
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
@@ -11,7 +12,7 @@ from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED, QUARTERS
 from warpconv.codegen.parts.arguments import demanding, layer_arguments
 from warpconv.codegen.parts.occupancy import held_blocks, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
@@ -40,6 +41,9 @@ PLANES_EACH = 8             # of a chunk, for each that it reads beside its own
 # times as long as its instructions `march` takes
 LOOP_SLOTS = {Layout.NCHW: 12, Layout.NHWC: 40}
 MARCH_PACE = 2.2
+# warps of a quarter at which layers with strides lose no slots: 4 -> 32 channels on 64^3 with stride 2 have half of
+# one, and take three times as long (H200, 2026-11-26). Of stride 1 none was measured with so few.
+FULL_WARPS = 1.5
 TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
 LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
 
@@ -293,7 +297,17 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     reads = plan.spec.r * options.rows * (made.tile.patch_columns - 3 * made.tile.vectors) * shape.channels
     planes = outputs / 32 / each * (plan.spec.stride[0] + (made.slots - 1) * options.chunks / shape.depths[1])
     copies = 4 * made.tile.copies * shape.channels
-    return MARCH_PACE * (outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4)
+    strided = max(plan.spec.stride) > 1
+    few = max(1.0, FULL_WARPS / _warps_of_quarter(plan, shape)) if strided else 1.0
+    return few * MARCH_PACE * (outputs / 32 * shape.reduction + planes * (30 + reads + copies) + outputs / 32 * 4)
+
+
+def _warps_of_quarter(plan: KernelPlan, shape: ConvShape) -> float:
+    """Of a multiprocessor, where the chip has all blocks of ``march`` at a time."""
+    launch = plan.program.steps[0]
+    assert isinstance(launch, Launch)
+    return math.prod(launch.grid_of(shape)) * math.prod(launch.block) / LANES / (
+        QUARTERS * plan.spec.hardware.multiprocessors)
 
 
 ALGORITHM = Algorithm(name="volume", summary="volumes: a block walks along the depth, each plane is read about once",
