@@ -178,6 +178,9 @@ def index_bits(shape: ConvShape) -> int:
     if shape.is_volume:
         reached = (size + extent for size, extent in zip(shape.outputs, shape.extents))
         largest = max(largest, shape.n * shape.k * math.prod(reached))
+    else:       # the last image's window that begins or ends beside it
+        (r, s), (h, w), (p, q) = shape.extents, shape.image, shape.outputs
+        largest = max(largest, shape.c * (shape.n * h * w + r * w + s), shape.k * (shape.n * p * q + r * q + s))
     if shape.pitched:       # rows may lie far apart, those of the padding too
         sizes = shape.n, shape.c, padded[0], shape.w
         largest = max(largest, shape.x_distances.reach(sizes, shape.layout),

@@ -16,7 +16,7 @@ from warpconv.codegen.render import render
 from warpconv.codegen.resolution import plan
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue
+from warpconv.codegen.spec import Epilogue, index_bits
 
 
 def shape(**changes):
@@ -224,6 +224,9 @@ def test_64_bit_indices_only_where_an_offset_needs_them():
     assert "using index_t = int;" in render(small).text and "using index_t = long long;" in render(large).text
     by_output = planned(shape(n=40, h=1000, w=1000, k=64, padding=2))
     assert by_output.spec.index_bits == 64
+    # of rows so long, the first output of the taps below the last image lies past 2^31
+    rows = ConvShape(n=1, c=8, h=334, w=400_000, k=64, r=3, s=3, padding=1, stride=2, layout="NHWC")
+    assert [index_bits(dataclasses.replace(rows, w=w)) for w in (390_000, 400_000)] == [32, 64]
 
 
 def test_reload_needs_no_ring_whatever_the_filter():

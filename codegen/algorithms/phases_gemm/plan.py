@@ -33,7 +33,7 @@ from .options import Form, PhasesGemmOptions
 
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of its tiles, and the entry that makes it
 MOST_TURN_BLOCKS = 1024
-ROWS = {Form.APART: "channels of a phase", Form.ROW: "channels of a row's phases",
+ROWS = {Form.APART: "channels of a phase", Form.ROW: "channels of the phases along W",
         Form.TOGETHER: "channels of all phases"}
 LEAST_FILTERS = 4               # of a group: below, a tile of products is mostly filling
 MOST_TAPS, MOST_PHASES = 4096, 1024
@@ -76,7 +76,7 @@ def plan(spec: KernelSpec, options: PhasesGemmOptions) -> KernelPlan:
         spec=spec, options=options, numbers=numbers, templates=("phases_gemm/kernel.cu.jinja",),
         program=Program(arguments=arguments, steps=(turn, product), workspaces=(workspace,)),
         cost=_cost(options, numbers),
-        phrase=f"tiles of {options.block_m} {ROWS[options.form]} x {options.block_n} cells of the stride x "
+        phrase=f"tiles of {options.block_m} rows ({ROWS[options.form]}) x {options.block_n} cells of the stride x "
                f"{options.block_k} products, {options.thread_m} x {options.thread_n} a thread, {numbers.gemm.threads} "
                f"threads a block, {options.stages} stages")
 
@@ -85,7 +85,7 @@ def _cost(options: PhasesGemmOptions, numbers: PhasesGemmNumbers) -> Cost:
     """Of one warp's part of a tile of products."""
     gemm = numbers.gemm
     fma = options.block_k * options.thread_m * options.thread_n
-    return Cost(unit=f"a warp's {gemm.lanes_m * options.thread_m} channels x {gemm.lanes_n * options.thread_n} cells x "
+    return Cost(unit=f"a warp's {gemm.lanes_m * options.thread_m} rows x {gemm.lanes_n * options.thread_n} cells x "
                      f"{options.block_k} products", warp_loads=gemm.rows + gemm.a_rounds, shuffles=0, fma=fma,
                 registers=gemm.registers, direct_loads=fma)
 

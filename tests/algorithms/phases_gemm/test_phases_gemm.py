@@ -163,7 +163,7 @@ def test_refusals_are_in_words():
     assert "min_blocks" in reason({"min_blocks": 80})
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(6)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

@@ -7,15 +7,15 @@
 //
 // layer  x[N, 32, H, W] * w[64, 32, 3, 3] -> y[N, 64, P, Q], stride 2, padding 1, float32; its data gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 channels of a phase x 64 cells of the stride x 16 products, 8 x 8 a thread, 64 threads a block, 2
-//        stages
-// cost   a warp's 32 channels x 64 cells x 16 products: 20 warp loads, 0 shuffles, 1024 FMA a lane, about 138 registers
+// plan   tiles of 64 rows (channels of a phase) x 64 cells of the stride x 16 products, 8 x 8 a thread, 64 threads a
+//        block, 2 stages
+// cost   a warp's 32 rows x 64 cells x 16 products: 20 warp loads, 0 shuffles, 1024 FMA a lane, about 138 registers
 //        (direct: 1024 loads)
 //
-// Pixels STRIDE_H * i + row, STRIDE_W * j + column of the input make up a phase: they meet the same taps, at outputs
-// next to each other. A block makes channels of one phase as a product of matrices, cells of the batch wide, over its
-// taps and the filters; pixels without taps are zero. Output gradients are gathered from dy as they lie there, an entry
-// before it leaves the filter in the order of its tiles.
+// Pixels STRIDE_H * i + row, STRIDE_W * j + column of the input are a phase: they meet the same taps, at outputs next
+// to each other. A product of matrices makes those of each phase: its rows are channels, its columns the cells (i, j)
+// of the batch, and its sums go over taps and filters; a sum without taps is zero. dy is gathered as it lies there;
+// turn_filter, launched before, puts the filter in the order of the tiles.
 constexpr int C = 32;                           // channels of dx
 constexpr int K = 64;                           // channels of dy
 constexpr int C_GROUP = 32;                     // channels of a group
@@ -28,27 +28,27 @@ constexpr int TAPS = 9;                         // taps of all products
 constexpr int M = 32;                           // rows of a product: channels
 constexpr int K_FILLED = 64;                    // filters of a tap
 constexpr int TAP_TILES = 4;                    // tiles of a tap's filters
-constexpr int BLOCK_M = 64;                     // block tile: filters
-constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_M = 64;                     // block tile: rows
+constexpr int BLOCK_N = 64;                     // block tile: cells
 constexpr int BLOCK_K = 16;                     // products of an output in a tile
-constexpr int THREAD_M = 8;                     // thread tile: filters
-constexpr int THREAD_N = 8;                     // thread tile: pixels
-constexpr int LANES_M = 4;                      // lanes of a warp along filters
-constexpr int LANES_N = 8;                      // lanes of a warp along pixels
-constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREAD_M = 8;                     // thread tile: rows
+constexpr int THREAD_N = 8;                     // thread tile: cells
+constexpr int LANES_M = 4;                      // lanes of a warp along rows
+constexpr int LANES_N = 8;                      // lanes of a warp along cells
+constexpr int WARPS_M = 2;                      // warps along rows
 constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int ROWS = 16;                        // copies of a thread into a tile of pixels
+constexpr int ROWS = 16;                        // copies of a thread into a tile of cells
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 64;                   // floats from one product's cells to the next's
-constexpr int STAGE = 2048;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
-constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
+constexpr int STAGE = 2048;                     // floats of a stage: a tile of the filter, then one of cells
+constexpr int TURN_THREADS = 256;               // threads of a block of turn_filter
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
-// A phase: its first pixel, the rows and columns of taps that it meets, the output of the first pixel and the first
-// tap, and how many taps the phases before it have.
+// A phase: its first pixel, how many rows and columns of taps it meets, the output where that pixel meets the first of
+// them, and how many taps the phases before it have.
 struct Phase {
     int row, column, tap_rows, tap_columns, up, left, first_tap;
 };
@@ -68,7 +68,7 @@ __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.as
 // worked out once, not anew in every round of a loop
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
-// What a thread copies next: a cell's products of one tap and consecutive filters.
+// What a thread copies next: what a cell meets with one tap, of consecutive filters.
 struct Source {
     const element* image;           // the cell's image of dy, in the first filter that the thread copies,
     const element* from;            // and the output under the tap
@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter's tap that each pixel of a cell has as a tap of its product; below 0 where it has none.
+// Of every tap of a product: the filter's tap.
 __device__ const short TAP_OF[TAPS][1] = {
     {0},
     {2},
@@ -169,12 +169,12 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
     return zero == 0.0f;
 }
 
-// The sum of a row and a pixel, of the outputs that exist.
+// One row's sum for one cell, of the outputs that exist alone.
 __device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
-        int group, int bottom, int end, int P, int Q) {
+        int group, int first_p, int first_q, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
-        const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
+        const int p = first_p - tap / phase.tap_columns, q = first_q - tap % phase.tap_columns;
         if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
         const index_t plane_y = (index_t)P * Q;
         const element* const output = dy + (image * K + group * K_GROUP) * plane_y + (index_t)p * Q + q;
@@ -220,8 +220,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
         const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
-        // this thread's copies: ROWS products of one cell (beyond the last: of that, and nobody stores what comes of
-        // it)
+        // this thread's copies: ROWS filters of one cell (beyond the last: of that, whose sums nobody stores)
         const int column_copied = threadIdx.x % BLOCK_N, first_row = threadIdx.x / BLOCK_N * ROWS;
         const index_t cell = min(first_cell + column_copied, cells - 1);
         const index_t plane_y = (index_t)P * Q, of_image = cell % places;
@@ -234,8 +233,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
         source.top = (int)(of_image / columns) + phase.up;
         source.left = (int)(of_image % columns) + phase.left;
         settle(source);
-        // cells LANES_N apart lie side by side in shared memory: a lane loads them at once, neighbouring lanes
-        // neighbours
+        // four cells LANES_N apart lie side by side in shared memory, so that a lane loads them as one float4
         const int place_copied = column_copied / (VECTOR * LANES_N) * (VECTOR * LANES_N)
             + column_copied % LANES_N * VECTOR + column_copied / LANES_N % VECTOR;
         const int pixel_place = wc_settled(BLOCK_K * BLOCK_M + first_row * PIXEL_ROW + place_copied);
@@ -287,8 +285,8 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
                 if (image >= N) break;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                element* const to = dx + ((image * C) * H + h) * W + v;
                 if (h >= H || v >= W) continue;
+                element* const to = dx + ((image * C) * H + h) * W + v;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
@@ -298,8 +296,8 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
                 }
             }
         } else {
-            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
-            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+            // some sum is infinite or NaN, perhaps only by zeros that stand for outputs that do not
+            // exist: all are made anew without these, in the same order
 #pragma unroll 1
             for (int j = 0; j < THREAD_N; ++j) {
                 for (; column >= columns; column -= columns) {
@@ -307,17 +305,18 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, float*
                     row = 0, ++image;
                 }
                 if (image >= N) break;
-                const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
+                // its output under the first tap
+                const int first_p = row + phase.up, first_q = column + phase.left;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                element* const to = dx + ((image * C) * H + h) * W + v;
                 if (h >= H || v >= W) continue;
+                element* const to = dx + ((image * C) * H + h) * W + v;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
                     if (m >= M) break;
                     const int c = m;
-                    to[c * pixels_x] = made_anew(dy, filters_of + m, phase, image, group, bottom, end, P, Q);
+                    to[c * pixels_x] = made_anew(dy, filters_of + m, phase, image, group, first_p, first_q, P, Q);
                 }
             }
         }

@@ -8,15 +8,15 @@
 // layer  x[N, H, W, 84] * w[36, 42, 3, 3] -> y[N, P, Q, 36], stride 2, padding 1, groups 2, float32 NHWC; its data
 //        gradient, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 channels of a phase x 64 cells of the stride x 16 products, 8 x 8 a thread, 64 threads a block, 2
-//        stages
-// cost   a warp's 32 channels x 64 cells x 16 products: 12 warp loads, 0 shuffles, 1024 FMA a lane, about 170 registers
+// plan   tiles of 64 rows (channels of a phase) x 64 cells of the stride x 16 products, 8 x 8 a thread, 64 threads a
+//        block, 2 stages
+// cost   a warp's 32 rows x 64 cells x 16 products: 12 warp loads, 0 shuffles, 1024 FMA a lane, about 170 registers
 //        (direct: 1024 loads)
 //
-// Pixels STRIDE_H * i + row, STRIDE_W * j + column of the input make up a phase: they meet the same taps, at outputs
-// next to each other. A block makes channels of one phase as a product of matrices, cells of the batch wide, over its
-// taps and the filters; pixels without taps are zero. Output gradients are gathered from dy as they lie there, an entry
-// before it leaves the filter in the order of its tiles.
+// Pixels STRIDE_H * i + row, STRIDE_W * j + column of the input are a phase: they meet the same taps, at outputs next
+// to each other. A product of matrices makes those of each phase: its rows are channels, its columns the cells (i, j)
+// of the batch, and its sums go over taps and filters; a sum without taps is zero. dy is gathered as it lies there;
+// turn_filter, launched before, puts the filter in the order of the tiles.
 constexpr int C = 84;                           // channels of dx
 constexpr int K = 36;                           // channels of dy
 constexpr int GROUPS = 2;                       // groups of both
@@ -30,30 +30,30 @@ constexpr int TAPS = 9;                         // taps of all products
 constexpr int M = 42;                           // rows of a product: channels
 constexpr int K_FILLED = 32;                    // filters of a tap and filling
 constexpr int TAP_TILES = 2;                    // tiles of a tap's filters
-constexpr int BLOCK_M = 64;                     // block tile: filters
-constexpr int BLOCK_N = 64;                     // block tile: pixels
+constexpr int BLOCK_M = 64;                     // block tile: rows
+constexpr int BLOCK_N = 64;                     // block tile: cells
 constexpr int BLOCK_K = 16;                     // products of an output in a tile
-constexpr int THREAD_M = 8;                     // thread tile: filters
-constexpr int THREAD_N = 8;                     // thread tile: pixels
-constexpr int LANES_M = 4;                      // lanes of a warp along filters
-constexpr int LANES_N = 8;                      // lanes of a warp along pixels
-constexpr int WARPS_M = 2;                      // warps along filters
+constexpr int THREAD_M = 8;                     // thread tile: rows
+constexpr int THREAD_N = 8;                     // thread tile: cells
+constexpr int LANES_M = 4;                      // lanes of a warp along rows
+constexpr int LANES_N = 8;                      // lanes of a warp along cells
+constexpr int WARPS_M = 2;                      // warps along rows
 constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 4;                // 16-byte copies of a thread into a tile of filters
-constexpr int ROWS = 8;                         // copies of a thread into a tile of pixels
+constexpr int ROWS = 8;                         // copies of a thread into a tile of cells
 constexpr int COPY_VECTOR = 2;                  // filters of a copy
 constexpr int COPY_COLUMNS = 8;                 // copies of a cell in a tile
 constexpr int COPY_ROWS = 8;                    // cells that a block copies at once
 constexpr int STAGES = 2;                       // tiles in shared memory: copied, or multiplied
 constexpr int PIXEL_ROW = 20;                   // floats from one cell's products to the next's
-constexpr int STAGE = 2304;                     // floats of a stage: BLOCK_K rows of filters, then of pixels
-constexpr int TURN_THREADS = 256;               // threads of a block of the entry before
+constexpr int STAGE = 2304;                     // floats of a stage: a tile of the filter, then one of cells
+constexpr int TURN_THREADS = 256;               // threads of a block of turn_filter
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
-// A phase: its first pixel, the rows and columns of taps that it meets, the output of the first pixel and the first
-// tap, and how many taps the phases before it have.
+// A phase: its first pixel, how many rows and columns of taps it meets, the output where that pixel meets the first of
+// them, and how many taps the phases before it have.
 struct Phase {
     int row, column, tap_rows, tap_columns, up, left, first_tap;
 };
@@ -143,7 +143,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// The filter's tap that each pixel of a cell has as a tap of its product; below 0 where it has none.
+// Of every tap of a product: the filter's tap.
 __device__ const short TAP_OF[TAPS][1] = {
     {0},
     {2},
@@ -165,12 +165,12 @@ __device__ __forceinline__ bool are_finite(const float (&sums)[THREAD_M][THREAD_
     return zero == 0.0f;
 }
 
-// The sum of a row and a pixel, of the outputs that exist.
+// One row's sum for one cell, of the outputs that exist alone.
 __device__ __forceinline__ float made_anew(const element* dy, const float* row, const Phase& phase, index_t image,
-        int group, int bottom, int end, int P, int Q) {
+        int group, int first_p, int first_q, int P, int Q) {
     float sum = 0.0f;
     for (int tap = 0; tap < phase.tap_rows * phase.tap_columns; ++tap) {
-        const int p = bottom - tap / phase.tap_columns, q = end - tap % phase.tap_columns;
+        const int p = first_p - tap / phase.tap_columns, q = first_q - tap % phase.tap_columns;
         if ((unsigned)p >= (unsigned)P || (unsigned)q >= (unsigned)Q) continue;
         const element* const output = dy + ((image * P + p) * Q + q) * K + group * K_GROUP;
         for (int filter = 0; filter < K_GROUP; ++filter)
@@ -215,8 +215,7 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
         const float* filters_from = filters_of;
         __syncthreads();        // every warp is done with the tile before
 
-        // this thread's copies: the same filters of ROWS cells (beyond the last: of that, and nobody stores what comes
-        // of it)
+        // this thread's copies: the same filters of ROWS cells (beyond the last: of that, whose sums nobody stores)
         const int copied = threadIdx.x % COPY_COLUMNS * COPY_VECTOR, first_row = threadIdx.x / COPY_COLUMNS;
         Source source;
         source.filter = 0, source.above = 0, source.beside = 0;
@@ -279,8 +278,8 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
                 if (image >= N) break;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
                 if (h >= H || v >= W) continue;
+                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
 #pragma unroll
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
@@ -290,8 +289,8 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
                 }
             }
         } else {
-            // a product with something else than numbers: with the zero of a tap that a pixel does not have, or of an
-            // output that does not exist, or its own; what the pixel has itself is added up in the same order
+            // some sum is infinite or NaN, perhaps only by zeros that stand for outputs that do not
+            // exist: all are made anew without these, in the same order
 #pragma unroll 1
             for (int j = 0; j < THREAD_N; ++j) {
                 for (; column >= columns; column -= columns) {
@@ -299,18 +298,19 @@ phases_gemm_3x3(const float* __restrict__ dy, float* __restrict__ turned, const 
                     row = 0, ++image;
                 }
                 if (image >= N) break;
-                const int bottom = row + phase.up, end = column + phase.left;      // its output under the first tap
+                // its output under the first tap
+                const int first_p = row + phase.up, first_q = column + phase.left;
                 const int h = row * STRIDE_H + phase.row, v = column * STRIDE_W + phase.column;
                 column += LANES_N;
-                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
                 if (h >= H || v >= W) continue;
+                element* const to = dx + ((image * H + h) * W + v) * C + group * C_GROUP;
 #pragma unroll 1
                 for (int i = 0; i < THREAD_M; ++i) {
                     const int m = m_first + i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
                     if (m >= M) break;
                     const int c = m;
                     to[c] =
-                        finish(made_anew(dy, filters_of + m, phase, image, group, bottom, end, P, Q),
+                        finish(made_anew(dy, filters_of + m, phase, image, group, first_p, first_q, P, Q),
                         __ldg(bias + group * C_GROUP + c));
                 }
             }

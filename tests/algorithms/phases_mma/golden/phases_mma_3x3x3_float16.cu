@@ -52,8 +52,8 @@ constexpr int WINDOW_TILES = 54;                // and of the taps of its channe
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = unsigned short;                 // float16, as bits
 
-// A phase: its first pixel, the planes, rows and columns of taps that it meets, the output of the first pixel and the
-// first tap, and how many taps the phases before it have.
+// A phase: its first pixel, how many planes, rows and columns of taps it meets, the output where that pixel meets the
+// first of them, and how many taps the phases before it have.
 struct Phase {
     int plane, row, column, tap_planes, tap_rows, tap_columns, front, up, left, first_tap;
 };
