@@ -34,6 +34,13 @@ def build(tmp_path: Path, command: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_root_has_nothing_that_a_command_left():
+    files = {".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in",
+             "README.md", "pyproject.toml", "setup.cfg"}
+    folders = {".ci", "api", "bench", "codegen", "docs", "runtime", "templates", "tests"}
+    assert {name.split("/")[0] for name in tracked()} == files | folders
+
+
 @pytest.mark.long
 def test_the_source_distribution_has_tests_docs_and_changelog(tmp_path):
     build(tmp_path, f"sdist --dist-dir {tmp_path}")
