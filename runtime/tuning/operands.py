@@ -6,6 +6,7 @@ those at the corners among them; all other outputs are compared with the first r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -28,8 +29,8 @@ TINY = {DType.FLOAT32: 0.0, DType.FLOAT16: 2.0**-25, DType.BFLOAT16: 0.0}       
 
 @dataclass(frozen=True, kw_only=True)
 class Operands:
-    """Input in the layout's order, weight (K, C/groups, R, S), bias (K,) or None and residual (as the output) or None,
-    values in [-0.5, 0.5)."""
+    """Input in the layout's order, weight (K, C/groups, R, S), of volumes (K, C/groups, T, R, S), bias (K,) or None and
+    residual (as the output) or None, values in [-0.5, 0.5)."""
 
     shape: ConvShape
     epilogue: tuple[Epilogue, ...]
@@ -87,8 +88,7 @@ class Judge:
         """What is wrong with a result (in the layout's order), in words, or None."""
         if self._first is not None and not self._comparable:
             self._draw()
-        n, k, p, q = self._places
-        got = (result[n, k, p, q] if self._shape.layout is Layout.NCHW else result[n, p, q, k]).astype(np.float64)
+        got = result[_stored(self._shape, self._places)].astype(np.float64)
         with np.errstate(invalid="ignore"):
             excess = np.abs(got - self._exact) / self._bound
         excess[np.isinf(self._bound) | (np.isnan(got) & np.isnan(self._exact))] = 0.0     # a step leaves these open
@@ -122,7 +122,8 @@ def _all_finite(result: np.ndarray) -> bool:
 
 
 def _sample(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """(n, k, p, q) of the outputs to check: all, or a drawn sample with the corners of the first and last plane."""
+    """(n, k, p, q), of volumes (n, k, z, p, q), of the outputs to check: all, or a drawn sample with the corners of the
+    first and last plane."""
     sizes = shape.output_shape
     count, wanted = int(np.prod(sizes)), max(FEWEST, min(MOST, PRODUCTS // shape.reduction))
     if count <= wanted:
@@ -133,8 +134,14 @@ def _sample(shape: ConvShape, rng: np.random.Generator) -> tuple[np.ndarray, ...
     return tuple(np.concatenate([corners, drawn], axis=1))
 
 
+def _stored(shape: ConvShape, places: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """An index of (n, channel, and the places along the spatial axes) in the layout's order."""
+    image, channel, *places_in = places
+    return (image, channel, *places_in) if shape.layout is Layout.NCHW else (image, *places_in, channel)
+
+
 def _in_image(at: np.ndarray, size: int, border: Border) -> np.ndarray:
-    """Rows or columns of windows as the border has them in the image; -1 where its one value stands."""
+    """Places of windows along an axis as the border has them in the image; -1 where its one value stands."""
     outside = (at < 0) | (at >= size)
     found = np.where(outside, -1, at)
     if border.reads_image:
@@ -145,27 +152,30 @@ def _in_image(at: np.ndarray, size: int, border: Border) -> np.ndarray:
 def _reference(operands: Operands, places: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The outputs at some places in float64, each from its own window, and the error that each may have."""
     shape = operands.shape
-    n, k, p, q = places
-    channels = shape.c // shape.groups
-    rows = p[:, None] * shape.stride[0] - shape.padding[0][0] + np.arange(shape.r) * shape.dilation[0]
-    columns = q[:, None] * shape.stride[1] - shape.padding[1][0] + np.arange(shape.s) * shape.dilation[1]
+    n, k, *outputs = places
+    channels, axes = shape.c // shape.groups, len(outputs)
+
+    def along(values: np.ndarray, axis: int) -> np.ndarray:
+        """(outputs, values) as (outputs, channels, taps along every axis), of length 1 but along one of these."""
+        return np.expand_dims(values, tuple(i for i in range(1, axes + 2) if i != axis))
+
     c = (k // (shape.k // shape.groups) * channels)[:, None] + np.arange(channels)
-    rows, columns = _in_image(rows, shape.h, shape.padding_mode), _in_image(columns, shape.w, shape.padding_mode)
-    index = (n[:, None, None, None], c[:, :, None, None], np.maximum(rows, 0)[:, None, :, None],
-             np.maximum(columns, 0)[:, None, None, :])
-    if shape.layout is Layout.NHWC:
-        index = (index[0], index[2], index[3], index[1])
-    inside = (rows >= 0)[:, None, :, None] & (columns >= 0)[:, None, None, :]
-    values = np.where(inside, operands.x[index].astype(np.float64), shape.padding_value)
+    inside, index = True, [np.expand_dims(n, tuple(range(1, axes + 2))), along(c, 1)]
+    for axis, (at, size, taps, stride, dilation, (before, _)) in enumerate(zip(
+            outputs, shape.image, shape.taps, shape.stride, shape.dilation, shape.padding), 2):
+        window = _in_image(at[:, None] * stride - before + np.arange(taps) * dilation, size, shape.padding_mode)
+        index.append(along(np.maximum(window, 0), axis))
+        inside = inside & along(window >= 0, axis)
+    values = np.where(inside, operands.x[_stored(shape, index)].astype(np.float64), shape.padding_value)
     products = values * operands.w[k].astype(np.float64)
-    exact, magnitude = products.sum(axis=(1, 2, 3)), np.abs(products).sum(axis=(1, 2, 3))
+    summed = tuple(range(1, axes + 2))
+    exact, magnitude = products.sum(axis=summed), np.abs(products).sum(axis=summed)
     bias = None if operands.bias is None else operands.bias[k].astype(np.float64)
     relative = (shape.reduction + 2) * EPSILON + operands.numerics.dropped
     bound = relative * (magnitude + (0.0 if bias is None else np.abs(bias)))
     added = None
     if operands.residual is not None:
-        at = (n, k, p, q) if shape.layout is Layout.NCHW else (n, p, q, k)
-        added = operands.residual[at].astype(np.float64)
+        added = operands.residual[_stored(shape, places)].astype(np.float64)
     made = finish(exact, bound, operands.epilogue, bias=bias, residual=added)
     exact, bound = made.value, made.bound
     return exact, bound + ROUNDING[shape.dtype] * (np.abs(exact) + bound) + TINY[shape.dtype] + 1e-300

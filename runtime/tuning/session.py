@@ -19,7 +19,7 @@ from warpconv.codegen.errors import (ArgumentError, CompileError, DeviceError, F
                                      UnsupportedSpec, WarpconvError)
 from warpconv.codegen.layer import describe_types
 from warpconv.codegen.numerics import Numerics, Precision
-from warpconv.codegen.registry import ALGORITHMS
+from warpconv.codegen.registry import ALGORITHMS, VOLUMES
 from warpconv.codegen.render import generator_digest, render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -125,9 +125,6 @@ def tune(shape: ConvShape, *, device: str = "auto", epilogue: Iterable[Any] = ()
     if shape.dtype.is_integer or shape.out_dtype is not None:
         raise UnsupportedSpec(None, f"{describe_types(shape)}: layers of one floating-point type are tuned",
                               hint="select() plans the others by rule")
-    if shape.is_volume:
-        raise UnsupportedSpec(None, "layers of images are tuned, not of volumes",
-                              hint="specialize(shape, settings=...) takes plan values")
     if shape.separable:
         raise UnsupportedSpec(None, "layers of whole filters are tuned, not separable ones",
                               hint="specialize(shape, settings=...) takes plan values")
@@ -277,7 +274,7 @@ class _Session:
         good = {}
         plans = {made.name: made.plan for made in found}
         for name, timing in self._known.of(self._subject).items():
-            if (timing.algorithm in ALGORITHMS
+            if (timing.algorithm in (*ALGORITHMS, *VOLUMES)
                     and self._known.origins[timing.origin].generator == generator_digest(timing.algorithm)):
                 good[name] = timing
             elif timing.source is not None and plans.get(name) is not None:

@@ -15,9 +15,9 @@ from warpconv.codegen.errors import ArgumentError, PlannerError, UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.options import choices, with_settings
 from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.registry import ALGORITHMS, algorithm as registered
+from warpconv.codegen.registry import algorithm as registered, serving
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics, Operation
 
 from .records import Name, Values, values_of
 
@@ -71,7 +71,7 @@ class Space:
         the algorithms that have them. Raises ArgumentError for unknown algorithms, names and values.
         """
         found: dict[Name, Configuration] = {}
-        for row in sorted(_rows(algorithms, sets or {}), key=self._expected):
+        for row in sorted(self._rows(algorithms, sets or {}), key=self._expected):
             refusal = row.supports(self._spec(row))
             try:
                 for options in self._options(row, sets or {}) if refusal is None else ():
@@ -82,6 +82,15 @@ class Space:
             if refusal is not None:
                 found[row.name, ()] = Configuration(algorithm=row.name, values=(), reason=refusal)
         return tuple(found.values())
+
+    def _rows(self, algorithms: Sequence[str], sets: Mapping[str, str]) -> list[Algorithm]:
+        every = serving(Operation.FORWARD, len(self.shape.taps))
+        rows = [registered(name) for name in dict.fromkeys(algorithms)] or [row for row in every if not row.by_name]
+        having = [row for row in rows if set(sets) <= set(choices(row.options))]
+        if not having:
+            raise ArgumentError("no algorithm has all these plan values", argument="set", value=", ".join(sets),
+                                hint="; ".join(f"{row.name}: {', '.join(choices(row.options))}" for row in rows))
+        return having
 
     def _expected(self, row: Algorithm) -> float:
         """The rule's order, so that a session cut short has timed at least what the rule would take."""
@@ -137,13 +146,3 @@ def expand(name: str, text: str) -> list[str]:
                                 hint=f"at most {MOST_OF_A_LIST} values, for instance 1..8 or 8..64..8")
         values.update(dict.fromkeys(map(str, range(low, high + 1, step))))
     return list(values)
-
-
-def _rows(algorithms: Sequence[str], sets: Mapping[str, str]) -> list[Algorithm]:
-    rows = [registered(name) for name in dict.fromkeys(algorithms)] or [row for row in ALGORITHMS.values()
-                                                                                     if not row.by_name]
-    having = [row for row in rows if set(sets) <= set(choices(row.options))]
-    if not having:
-        raise ArgumentError("no algorithm has all these plan values", argument="set", value=", ".join(sets),
-                            hint="; ".join(f"{row.name}: {', '.join(choices(row.options))}" for row in rows))
-    return having

@@ -141,9 +141,10 @@ def test_mistakes(options, told):
     assert made.exit_code == 2 and told in made.output
 
 
-def test_tuning_is_of_images():
-    made = run("tune", "--input", "1,1,8,8,8", "--filter", "1,3,3,3", "--device", "cpu")
-    assert made.exit_code != 0 and "not of volumes" in made.output
+def test_a_volume_is_tuned(tmp_path):
+    text = good("tune", "--input", "1,1,8,8,8", "--filter", "1,3,3,3", "--device", "cpu", "--algorithm", "volume",
+                "--set", "rows=1,2", "--database", tmp_path / "tuning.json")
+    assert "3 timed" in text and "volume" in text       # the rule's own too
 
 
 def test_build_of_a_layer_in_options(tmp_path):

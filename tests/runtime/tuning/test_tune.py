@@ -11,15 +11,18 @@ import sys
 import numpy as np
 import pytest
 
+import warpconv
+from tests.volumes import Volume
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import ArgumentError, CompileError, DeviceError, FileError, ToolNotFound, UnsupportedSpec
-from warpconv.codegen.hardware import DEFAULT_ARCH
+from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import generator_digest
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 from warpconv.runtime.accuracy.reference import reference
 from warpconv.runtime.tuning import clock, files, search, session, tune
+from warpconv.runtime.tuning.choice import Table
 from warpconv.runtime.tuning.operands import Judge, Operands
 from warpconv.runtime.tuning.records import Outcome
 from warpconv.runtime.tuning.space import Space, expand
@@ -180,11 +183,29 @@ def right(operands):
     return np.ascontiguousarray(made.transpose(0, 2, 3, 1) if nhwc else made).astype(operands.x.dtype)
 
 
-@pytest.mark.parametrize("shape", JUDGED, ids=str)
+VOLUME = ConvShape(n=2, c=4, d=5, h=9, w=8, k=4, t=3, r=2, s=3, padding=1)
+VOLUMES = [VOLUME, ConvShape(n=1, c=6, d=9, h=13, w=7, k=4, t=2, r=3, s=4, stride=(2, 1, 3), groups=2, layout="NHWC",
+                             padding=((1, 2), (0, 0), (2, 1)), dilation=(1, 3, 1), padding_mode="reflect"),
+           dataclasses.replace(VOLUME, layout="NHWC", dtype="float16"),
+           ConvShape(n=1, c=1, d=40, h=60, w=70, k=1, t=3, r=3, s=3, padding=1, padding_mode="constant",
+                     padding_value=2.0)]
+
+
+def right_of_volumes(operands):
+    """The same of volumes, which tests/volumes.py sums tap by tap."""
+    shape, last = operands.shape, operands.shape.layout.value == "NHWC"
+    x = np.moveaxis(operands.x, -1, 1) if last else operands.x
+    made = Volume(shape, x, operands.w, np.zeros(0), np.zeros(0)).forward(x, operands.w)
+    if Epilogue.BIAS in operands.epilogue:
+        made = np.maximum(made + operands.bias.astype("d").reshape(-1, 1, 1, 1), 0)
+    return np.ascontiguousarray(np.moveaxis(made, 1, -1) if last else made).astype(operands.x.dtype)
+
+
+@pytest.mark.parametrize("shape", [*JUDGED, *VOLUMES], ids=str)
 @pytest.mark.parametrize("steps", [(), (Epilogue.BIAS, Epilogue.RELU)])
 def test_right_results_pass_and_one_wrong_output_does_not(shape, steps):
     operands, rng = Operands.draw(shape, steps, 5), random.Random(7)
-    judge, result = Judge(operands, 5), right(operands)
+    judge, result = Judge(operands, 5), (right_of_volumes if shape.is_volume else right)(operands)
     assert judge.fault(result) is None and judge.fault(result) is None
     for wrong in (np.nan, np.inf, 100.0):
         for _ in range(20):
@@ -197,6 +218,21 @@ def test_right_results_pass_and_one_wrong_output_does_not(shape, steps):
 
 
 # ---- sessions
+
+def test_a_volume_is_tuned_and_its_choice_is_taken(path, monkeypatch):
+    """By the algorithms that serve volumes alone, each checked and timed; planning takes the quickest."""
+    found = Space(shape=VOLUME, arch=DEFAULT_ARCH).configurations()
+    assert {made.algorithm for made in found} == {"volume", "mma", "wgmma"}
+    done = tune(VOLUME, device="cpu", algorithms=("volume",), sets={"rows": "1,2", "k_tile": "1,2"}, database=path)
+    assert done.tried == {Outcome.TIMED: 4} and done.best.algorithm == "volume"
+    again = tune(VOLUME, device="cpu", algorithms=("volume",), sets={"rows": "1,2", "k_tile": "1,2"}, database=path)
+    assert not again.tried and again.skipped == 4
+    table = Table(files.read(path), done.subject.arch, done.subject.device)
+    made = warpconv.plan_layer(VOLUME, tuning=table, arch=Arch.parse(done.subject.arch))
+    assert dict(done.best.values) == made.settings()
+    monkeypatch.setattr(session.Judge, "fault", lambda self, result: "is wrong")
+    bad = tune(VOLUME, device="cpu", algorithms=("volume",), sets={"rows": "2"}, database=path, again=True)
+    assert bad.tried == {Outcome.WRONG: 1}
 
 def test_every_configuration_is_kept_and_the_next_session_goes_on(path):
     first = tuned(path, configurations=2)
