@@ -178,11 +178,17 @@ def index_bits(shape: ConvShape) -> int:
     if shape.is_volume:
         reached = (size + extent for size, extent in zip(shape.outputs, shape.extents))
         largest = max(largest, shape.n * shape.k * math.prod(reached))
-    else:       # the last image's window that begins or ends beside it
-        (r, s), (h, w), (p, q) = shape.extents, shape.image, shape.outputs
-        largest = max(largest, shape.c * (shape.n * h * w + r * w + s), shape.k * (shape.n * p * q + r * q + s))
     if shape.pitched:       # rows may lie far apart, those of the padding too
         sizes = shape.n, shape.c, padded[0], shape.w
         largest = max(largest, shape.x_distances.reach(sizes, shape.layout),
                       shape.y_distances.reach(shape.output_shape, shape.layout))
-    return 32 if largest <= LARGEST_SIZE else 64
+    return 32 if largest <= LARGEST_SIZE and _furthest(shape) < 2**31 else 64
+
+
+def _furthest(shape: ConvShape) -> int:
+    """How far a layer of images reaches: to the last tap, or output, of a window that ends beside the last image, where
+    pixels have their channels side by side."""
+    if shape.is_volume:     # index_bits has its windows among its sizes
+        return 0
+    (r, s), (h, w), (p, q) = shape.extents, shape.image, shape.outputs
+    return max(shape.c * (shape.n * h * w + r * w + s), shape.k * (shape.n * p * q + r * q + s))
