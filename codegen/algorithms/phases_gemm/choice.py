@@ -37,7 +37,7 @@ SECTOR_SHARE = 1.2          # and these take so much of the time that a copy of 
 
 
 def candidates(spec: KernelSpec) -> Iterator[PhasesGemmOptions]:
-    """Every tile of both forms that fits and is not mostly filling, with stores of one pixel."""
+    """Every tile of all forms that fits and is not mostly filling, with stores of one pixel."""
     for form in _forms(spec):
         rows = spec.channels * math.prod(products_of(spec, form).cell)
         for block_m, block_n, thread_m, thread_n in TILES:
@@ -126,15 +126,15 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesGemmOption
     if shape is not None:
         shape = shape.with_batch(assumed_batch(shape))
         pixels, moved, width = shape.input_pixels, shape.bytes_moved, shape.w
-    wide = (made for options in candidates(spec) for made in _with_stores(spec, options, width))
+    wide = (_with_stores(spec, options, width) for options in candidates(spec))
     return min(wide, key=lambda options: cycles(spec, resolved(spec, options), pixels, moved))
 
 
-def _with_stores(spec: KernelSpec, options: PhasesGemmOptions, width: int) -> Iterator[PhasesGemmOptions]:
+def _with_stores(spec: KernelSpec, options: PhasesGemmOptions, width: int) -> PhasesGemmOptions:
     """The options with the widest stores that rows of so many pixels take."""
     found = (replace(options, store_vector=vector) for vector in (4, 2)
              if options.form is not Form.APART and width % vector == 0)
-    yield next((made for made in found if _stores_refusal(spec, made) is None), options)
+    return next((made for made in found if _stores_refusal(spec, made) is None), options)
 
 
 def cycles(spec: KernelSpec, options: PhasesGemmOptions, pixels: int, moved: int) -> float:

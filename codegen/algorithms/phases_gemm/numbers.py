@@ -9,8 +9,6 @@ form ``row`` does so along W alone.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 
 from warpconv.codegen.classes import dataclass, replace
@@ -19,7 +17,7 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.gemm.tiles import TileNumbers
 from warpconv.codegen.parts.occupancy import blocks_by_quarters
-from warpconv.codegen.parts.phases import Phase, steps_of
+from warpconv.codegen.parts.phases import NO_TAP, Products, products
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -28,7 +26,6 @@ from .options import Form, PhasesGemmOptions
 LANES_M, LANES_N = 4, 8         # of a warp along channels, along cells
 VECTOR = 4                      # floats of a load from shared memory
 ROW_PAD = 4                     # floats beside a cell's products in NHWC: eight cells lie in different banks
-NO_TAP = -1
 TURN_THREADS = 256              # of a block of the launch before
 # registers of a thread besides sums and factors: addresses, loops, what is copied next (what ptxas takes on sm_80 and
 # sm_90)
@@ -37,12 +34,10 @@ REGISTERS_BESIDE = 42
 
 @dataclass(frozen=True)
 class CellNumbers(TileNumbers):
-    """Of a tile of channels x cells. Copies of what lies beside the outputs are of zeros."""
+    """Of a tile of channels x cells."""
 
-    zero_copies: bool = True
-    one_value: bool = False
-    same_tap: bool = False
-    channels_last: bool = False
+    channels_last: bool             # NHWC: a cell's products lie side by side
+    one_value: bool = False         # no border has one
 
 
 @dataclass(frozen=True)
@@ -71,65 +66,11 @@ class PhasesGemmNumbers:
     turn_threads: int
 
 
-@dataclass(frozen=True)
-class Products:
-    """The products of a form: phases, or several of them in one."""
-
-    phases: tuple[Phase, ...]           # those of the most taps first
-    cell: tuple[int, ...]               # pixels that a row tells with its channel, along each axis
-    steps: tuple[int, ...]              # outputs from a tap to the next one, backwards
-    taps: tuple[tuple[int, ...], ...]   # of every tap of a product and pixel of such a cell: the filter's, or none
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A product's taps along an axis: of each, and each of the axis's pixels that it is for, the filter's tap."""
-
-    first: int
-    output: int
-    taps: tuple[tuple[int, ...], ...]
-
-
-def _lines(spec: KernelSpec, axis: int, together: bool) -> tuple[list[_Line], int]:
-    """The products along an axis, and the outputs from a tap to the next one."""
-    stride, dilation, pad = spec.stride[axis], spec.dilation[axis], spec.padding[axis][0]
-    met: list[dict[int, int]] = [{} for _ in range(stride)]       # of each phase: output -> tap
-    for tap in range(spec.taps[axis]):
-        phase = (tap * dilation - pad) % stride
-        met[phase][(phase + pad - tap * dilation) // stride] = tap
-    if not together:
-        return [_Line(first=phase, output=max(taps, default=0), taps=tuple((tap,) for _, tap in sorted(
-            taps.items(), reverse=True))) for phase, taps in enumerate(met)], steps_of(spec)[axis]
-    outputs = sorted({output for taps in met for output in taps}, reverse=True)
-    step = math.gcd(*(outputs[0] - output for output in outputs)) or 1
-    every = range(outputs[0], outputs[-1] - 1, -step)
-    return [_Line(first=0, output=outputs[0], taps=tuple(tuple(taps.get(output, NO_TAP) for taps in met)
-                                                         for output in every))], step
-
-
-@functools.lru_cache(maxsize=64)
 def products_of(spec: KernelSpec, form: Form) -> Products:
     """The products of a layer in a form."""
-    last = len(spec.taps) - 1
-    joined = [form is Form.TOGETHER or form is Form.ROW and axis == last for axis in range(len(spec.taps))]
-    axes, steps = zip(*(_lines(spec, axis, together) for axis, together in enumerate(joined)))
-    made, taps, first_tap = [], [], 0
-    for lines in sorted(itertools.product(*axes), key=lambda lines: -math.prod(len(line.taps) for line in lines)):
-        phase = Phase(first=tuple(line.first for line in lines), met=tuple(len(line.taps) for line in lines),
-                      output=tuple(line.output for line in lines), first_tap=first_tap)
-        made.append(phase)
-        first_tap += phase.taps
-        for of_axes in itertools.product(*(line.taps for line in lines)):
-            taps.append(tuple(_tap(spec, each) for each in itertools.product(*of_axes)))
-    return Products(phases=tuple(made), steps=steps, taps=tuple(taps), cell=tuple(
-        stride if together else 1 for stride, together in zip(spec.stride, joined)))
-
-
-def _tap(spec: KernelSpec, along: tuple[int, ...]) -> int:
-    """The tap of the filter with these numbers along its axes."""
-    if NO_TAP in along:
-        return NO_TAP
-    return functools.reduce(lambda number, axis: number * spec.taps[axis] + along[axis], range(len(along)), 0)
+    axes = len(spec.taps)
+    joined = {Form.APART: (False,) * axes, Form.ROW: (False,) * (axes - 1) + (True,), Form.TOGETHER: (True,) * axes}
+    return products(spec, joined[form])
 
 
 def async_copies_of(spec: KernelSpec) -> bool:
@@ -191,8 +132,8 @@ def _store_vector(spec: KernelSpec, options: PhasesGemmOptions) -> int:
 def make_numbers(spec: KernelSpec, options: PhasesGemmOptions, arguments: tuple[Argument, ...]) -> PhasesGemmNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     m, n, k, threads = options.block_m, options.block_n, options.block_k, threads_of(options)
-    nhwc, products, vector = spec.layout is Layout.NHWC, products_of(spec, options.form), copy_vector_of(spec)
-    columns, pixels, axes = k // vector, math.prod(products.cell), "DHW"[-len(spec.taps):]
+    nhwc, made, vector = spec.layout is Layout.NHWC, products_of(spec, options.form), copy_vector_of(spec)
+    columns, pixels, axes = k // vector, math.prod(made.cell), "DHW"[-len(spec.taps):]
     rows = pixels * spec.channels
     filters = m * k // VECTOR
     gemm = CellNumbers(
@@ -202,11 +143,11 @@ def make_numbers(spec: KernelSpec, options: PhasesGemmOptions, arguments: tuple[
         stage=stage_of(spec, options), async_copies=async_copies_of(spec), registers_ahead=True, channels_last=nhwc,
         shared_bytes=4 * options.stages * stage_of(spec, options), registers=registers_of(spec, options))
     return PhasesGemmNumbers(
-        gemm=gemm, arguments=arguments, products=products, cell_pixels=pixels,
-        plane_pixels=math.prod(products.cell[-2:]), m_rows=rows, m_tiles=-(-rows // m),
-        beyond=tuple(axis for axis, each, stride in zip(axes, products.cell, spec.stride) if each < stride),
-        along=tuple(axis for axis, each in zip(axes, products.cell) if each > 1),
-        has_gaps=any(NO_TAP in tap for tap in products.taps), filled_filters=-(-spec.filters // k) * k,
+        gemm=gemm, arguments=arguments, products=made, cell_pixels=pixels,
+        plane_pixels=math.prod(made.cell[-2:]), m_rows=rows, m_tiles=-(-rows // m),
+        beyond=tuple(axis for axis, each, stride in zip(axes, made.cell, spec.stride) if each < stride),
+        along=tuple(axis for axis, each in zip(axes, made.cell) if each > 1),
+        has_gaps=any(NO_TAP in tap for tap in made.taps), filled_filters=-(-spec.filters // k) * k,
         tap_tiles=-(-spec.filters // k), guard_filters=spec.filters % k != 0,
         guard_rows=rows % m != 0, copy_vector=vector, copy_bytes=4 * vector, copy_columns=columns,
         copy_rows=threads // columns, store_vector=_store_vector(spec, options), turn_threads=TURN_THREADS)

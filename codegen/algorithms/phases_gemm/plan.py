@@ -91,7 +91,7 @@ def _cost(options: PhasesGemmOptions, numbers: PhasesGemmNumbers) -> Cost:
 
 
 def space(spec: KernelSpec) -> Iterable[PhasesGemmOptions]:
-    """Every tile of both forms."""
+    """Every tile of all forms."""
     return candidates(spec)
 
 

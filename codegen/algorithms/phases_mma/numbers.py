@@ -120,7 +120,7 @@ def make_numbers(spec: KernelSpec, options: PhasesMmaOptions, arguments: tuple[A
     rows = threads // columns
     return PhasesMmaNumbers(
         arguments=arguments, cell=cell_of(spec), depth=matrix_depth(spec),
-        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=places_of(spec, phases),
+        split_factors=spec.numerics is Numerics.TF32X3, phases=phases, places=places_of(spec),
         steps=steps_of(spec), vector=vector, copy_bytes=spec.dtype.itemsize * vector,
         store_vector=_store_vector(spec, warp_n), threads=threads, warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS, cells=cells,

@@ -10,11 +10,12 @@ import pytest
 
 import warpconv
 from tests import cases, checks, emitted
-from warpconv.codegen.algorithms.phases_gemm.numbers import NO_TAP, products_of
+from warpconv.codegen.algorithms.phases_gemm.numbers import products_of
 from warpconv.codegen.algorithms.phases_gemm.options import Form
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.parts.phases import NO_TAP
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
