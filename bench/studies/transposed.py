@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import warpconv
-from bench.harness import compile_ahead, measure_together, rotation, tuning_table
+from bench.harness import compile_ahead, rotation, tuning_table
 from bench.report.files import Table
 from bench.study import Context, Rows, Study
 from warpconv.codegen.hardware import H200_COPY
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 
-from .volumes import CHECKED, TOLERANCES, checked
+from .volumes import CHECKED, beside_torch
 
 FLOAT32_RATE = 5.1e13        # of an H200, by its SGEMM (docs/results/images)
 TRIAL = {"n": 1, "h": 5, "w": 6, "c": 8, "k": 8}
@@ -163,6 +163,10 @@ class Operands:
     def torch(self, i: int) -> Any:
         return self.device.torch.nn.functional.conv_transpose2d(self.x[i], self._weight, None, **self._geometry)
 
+    def part(self, made: Any) -> Any:
+        """Of a result, what ``exact`` is of."""
+        return made[:1, :CHECKED]
+
     def exact(self) -> Any:
         """The first channels of the first image in float64, by adding every tap's products where they go."""
         device, row = self.device, self.row
@@ -180,21 +184,8 @@ class Operands:
 
 def measure(context: Context, row: Growing, tuning: Any) -> dict[str, Any]:
     """A row's values. Raises WrongResult, and what a launch raises."""
-    device, data = context.device, Operands(context.device, row)
-    exact, plan, tolerance = data.exact(), _plan(context, row, tuning), TOLERANCES[row.dtype]
-    found: dict[str, Any] = {"error": checked(device, data.ours(0)[:1, :CHECKED], exact, tolerance, "ours"),
-                             "algorithm": plan.spec.algorithm, "settings": plan.settings()}
-    calls: dict[str, Callable[[int], Any]] = {"ours": data.ours}
-    if device.kind == "torch":
-        calls["torch"] = data.torch
-        found["torch_error"] = checked(device, data.torch(0)[:1, :CHECKED], exact, tolerance, "torch")
-    times = dict(zip(calls, measure_together(
-        device, [[functools.partial(call, i) for i in range(data.sets)] for call in calls.values()],
-        written=[data.made[0] if name == "ours" else None for name in calls])))
-    found |= times["ours"].fields() | {"of_floor": row.floor_ms / times["ours"].ms}
-    if "torch" in times:
-        found |= {"torch_ms": times["torch"].ms, "torch_speedup": times["torch"].ms / times["ours"].ms}
-    return found
+    return beside_torch(context.device, Operands(context.device, row), _plan(context, row, tuning), row.dtype,
+                        lambda ms: {"of_floor": row.floor_ms / ms})
 
 
 def _plan(context: Context, row: Growing, tuning: Any) -> Any:

@@ -247,6 +247,25 @@ def measure_layer(context: Context, row: VolumeLayer, tuning: Any, gemm: float) 
     return found
 
 
+def beside_torch(device: Any, data: Any, plan: Any, dtype: str,
+                 of_time: Callable[[float], dict[str, Any]]) -> dict[str, Any]:
+    """A layer's values beside PyTorch's, each checked before it is timed: ``data`` has the calls of both, what they are
+    held against and which ``part`` of a result that is; ``of_time`` makes more of our milliseconds. Raises
+    WrongResult."""
+    exact, tolerance = data.exact(), TOLERANCES[dtype]
+    found: dict[str, Any] = {"error": checked(device, data.part(data.ours(0)), exact, tolerance, "ours"),
+                             "algorithm": plan.spec.algorithm, "settings": plan.settings()}
+    calls: dict[str, Callable[[int], Any]] = {"ours": data.ours}
+    if device.kind == "torch":
+        calls["torch"] = data.torch
+        found["torch_error"] = checked(device, data.part(data.torch(0)), exact, tolerance, "torch")
+    times = _times(device, calls, data.made[0], data.sets)
+    found |= times["ours"].fields() | of_time(times["ours"].ms)
+    if "torch" in times:
+        found |= {"torch_ms": times["torch"].ms, "torch_speedup": times["torch"].ms / times["ours"].ms}
+    return found
+
+
 def _times(device: Any, calls: dict[str, Callable[[int], Any]], made: Any, sets: int = 1) -> dict[str, Any]:
     return dict(zip(calls, measure_together(
         device, [[functools.partial(call, i) for i in range(sets)] for call in calls.values()],

@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import warpconv
-from bench.harness import compile_ahead, measure_together, rotation, tuning_table
+from bench.harness import compile_ahead, rotation, tuning_table
 from bench.report.files import Table
 from bench.study import Context, Rows, Study
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 
 from .floors import flops_inside
-from .volumes import CHECKED, PASSES, TOLERANCES, checked
+from .volumes import CHECKED, PASSES, beside_torch
 
 TRIAL = {"n": 1, "d": 6, "h": 7, "w": 8}
 ABOUT = f"""
@@ -217,22 +217,8 @@ class Operands:
 
 def measure(context: Context, row: Dense, tuning: Any) -> dict[str, Any]:
     """A row's values. Raises WrongResult, and what a launch raises."""
-    device, data = context.device, Operands(context.device, row)
-    exact, plan = data.exact(), _plan(context, row, tuning)
-    found: dict[str, Any] = {
-        "error": checked(device, data.part(data.ours(0)), exact, TOLERANCES[row.dtype], "ours"),
-        "algorithm": plan.spec.algorithm, "settings": plan.settings()}
-    calls: dict[str, Callable[[int], Any]] = {"ours": data.ours}
-    if device.kind == "torch":
-        calls["torch"] = data.torch
-        found["torch_error"] = checked(device, data.part(data.torch(0)), exact, TOLERANCES[row.dtype], "torch")
-    times = dict(zip(calls, measure_together(
-        device, [[functools.partial(call, i) for i in range(data.sets)] for call in calls.values()],
-        written=[data.made[0] if name == "ours" else None for name in calls])))
-    found |= times["ours"].fields() | {"tflops": flops_inside(row.shape) / times["ours"].ms / 1e9}
-    if "torch" in times:
-        found |= {"torch_ms": times["torch"].ms, "torch_speedup": times["torch"].ms / times["ours"].ms}
-    return found
+    return beside_torch(context.device, Operands(context.device, row), _plan(context, row, tuning), row.dtype,
+                        lambda ms: {"tflops": flops_inside(row.shape) / ms / 1e9})
 
 
 def _plan(context: Context, row: Dense, tuning: Any) -> Any:
