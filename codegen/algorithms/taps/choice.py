@@ -6,14 +6,15 @@ import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
-from warpconv.codegen.classes import replace
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (BLOCK, QUAD, SLOTS, STRIP, WIDE, blocks_of, cell_of, chunks_of, fits, halo, holds_filters,
-                      is_unrolled, matrices, piece_of, pixel_pieces, resident, resolved, store_width, widest_copy)
+                      is_unrolled, lies_together, matrices, piece_of, pixel_pieces, resident, resolved, store_width,
+                      widest_copy)
 from .options import TapsOptions
 
 # (tile_p, tile_q, strips, warps): the larger ones first
@@ -24,23 +25,34 @@ FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
 # Cycles of a multiprocessor, fitted to 1,631 plans of 29 layers (ResNeXt-50's grouped ones and first layers in both
 # layouts, few channels; batch 32 and 1), timed on an H200 on 2026-11-24: of these the plan that is chosen takes 1.08
-# times as long as the quickest in the mean
+# times as long as the quickest in the mean. Those of pixels that are copied: 1,664 plans of 24 layers, 2026-11-27; 1.05
 CHANNEL_CYCLES = 0.216      # of a channel of a pixel that is gathered,
 SECTOR_CYCLES = 0.351       # and of the 32 bytes that it lies in
 LOAD_CYCLES = 2.07          # of an instruction that loads from shared memory, for all lanes
 MMA_CYCLES = 0.92           # of m16n8k16
 ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
 STORE_CYCLES = 8.7          # of a quad of matrices: the epilogue, the exchange, the stores
-FULL_WARPS = 10.1           # of a multiprocessor, below which it waits for them
-COPIED_CYCLES = 0.036       # of a byte that is copied to shared memory,
-WAIT_CYCLES = 725.0         # of a tile's copies,
+COPIED_CYCLES = 0.0211      # of a byte that is copied to shared memory
 MEMORY_SHARE = 0.947        # of the bytes, at the speed of a copy, and
-PARTLY_STORED = 2.0         # of those of y that share 32 with another tile's:
-EXPOSED = 1.1               # of these and of arithmetic the lesser adds to the greater so much of its time,
-HIDDEN = 0.296              # by this power of the blocks that turn to each other,
-AHEAD = 0.47                # of which one with two buffers is so many more
-START_CYCLES = 3100.0       # of a launch, and of a block's first pixels
-DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took
+PARTLY_STORED = 2.0         # of those of y that share 32 with another tile's
+AHEAD = 1.14                # blocks more that one with two buffers turns to, which has a tile after this one
+DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took, where
+                            # cells have planes of their own
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How much of what a multiprocessor does is waiting, by the way that pixels come."""
+
+    tile: float             # cycles of a tile's pixels
+    start: float            # of a launch, and of a block's first pixels
+    full_warps: float       # of a multiprocessor, below which it waits for them
+    exposed: float          # of memory and arithmetic the lesser adds to the greater so much of its time,
+    hidden: float           # by this power of the blocks that turn to each other
+
+
+GATHERED = Waits(tile=725.0, start=3100.0, full_warps=10.1, exposed=1.1, hidden=0.296)
+COPIED = Waits(tile=308.0, start=3750.0, full_warps=5.17, exposed=2.14, hidden=0.331)
 
 
 def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
@@ -85,16 +97,17 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
     chip = spec.hardware.multiprocessors
     busy = min(resident(spec, options), -(-tiles // chip))
     rounds = -(-tiles // (busy * chip))
-    arithmetic = rounds * busy * _tile_cycles(spec, options) * max(1.0, FULL_WARPS / (busy * options.warps))
+    waits = COPIED if options.vector > 1 else GATHERED
+    arithmetic = rounds * busy * _tile_cycles(spec, options) * max(1.0, waits.full_warps / (busy * options.warps))
     rows, columns = halo(spec, options)
     copied = 2 * piece_of(spec, options) * pixel_pieces(spec, options) * rows * columns * tiles / chip
     stored = max(0.0, SECTOR / (2 * options.tile_q) - 1) if spec.layout is Layout.NCHW else 0.0
     stored *= spec.y_dtype.itemsize * math.prod(shape.output_shape)
     memory = ((MEMORY_SHARE * shape.bytes_moved + PARTLY_STORED * stored) / spec.hardware.copied_bytes
-              + (COPIED_CYCLES * copied if options.vector > 1 else 0.0) + WAIT_CYCLES * rounds)
+              + (COPIED_CYCLES * copied if options.vector > 1 else 0.0) + waits.tile * rounds)
     lesser, greater = sorted((arithmetic, memory))
-    beside: float = busy * (1 + AHEAD * (options.buffers - 1))
-    return greater + EXPOSED * lesser / float(beside ** HIDDEN) + START_CYCLES
+    beside: float = busy * (1 + AHEAD * (options.buffers - 1 if rounds > 1 else 0))
+    return greater + waits.exposed * lesser / float(beside ** waits.hidden) + waits.start
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsOptions) -> float:
@@ -124,5 +137,6 @@ def _item_cycles(spec: KernelSpec, options: TapsOptions) -> float:
 
 def instructions(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    share = DENSE_SHARE if spec.groups == 1 and spec.channels > SLOTS else 1.0
+    dense = spec.groups == 1 and spec.channels > SLOTS and not lies_together(spec, options)
+    share = DENSE_SHARE if dense else 1.0
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)

@@ -7,6 +7,7 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.cells import are_permuted
 from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
@@ -66,7 +67,9 @@ class TapsNumbers:
     phases: int                 # sets of columns, those equal modulo the stride, which stand together in shared memory,
     phase_columns: int          # of so many columns
     pitch: int                  # pixels of a row there
-    plane: int                  # pixels of a group's cell in shared memory, one more where that is even
+    together: bool              # whether a pixel's cells lie side by side there; else each has a plane of its own
+    octets: int                 # cells of a pixel of all groups of a block
+    plane: int                  # pixels in shared memory; of a plane an odd number
     buffer: int                 # elements of a tile's pixels in shared memory
     copies: int                 # pieces that a block copies for a tile,
     pixel_pieces: int           # of a pixel,
@@ -131,12 +134,26 @@ def halo(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
 
 def pixel_pieces(spec: KernelSpec, options: TapsOptions) -> int:
     """Copies of a pixel of all groups of a block."""
-    return options.groups_tile * cells_of(spec) * cell_of(spec) // piece_of(spec, options)
+    return octets_of(spec, options) * cell_of(spec) // piece_of(spec, options)
+
+
+def octets_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Cells of a pixel of all groups of a block."""
+    return options.groups_tile * cells_of(spec)
+
+
+def lies_together(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether the cells of a pixel lie side by side in shared memory: so that a copy of them is one request of the
+    second-level cache, where a plane for each takes one for every 16 bytes."""
+    whole = cell_of(spec) == WIDE and (options.vector or widest_copy(spec)) == WIDE
+    return whole and are_permuted(octets_of(spec, options))
 
 
 def plane_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Pixels of a group's cell in shared memory: an odd number of them, so that groups lie in different banks."""
-    return halo(spec, options)[0] * pitch_of(spec, options) | 1
+    """Pixels of a group's cell in shared memory; an odd number of them where cells have planes, so that groups lie in
+    different banks."""
+    pixels = halo(spec, options)[0] * pitch_of(spec, options)
+    return pixels if lies_together(spec, options) else pixels | 1
 
 
 def phases_of(spec: KernelSpec) -> int:
@@ -173,7 +190,7 @@ def loads_zeros(spec: KernelSpec) -> bool:
 
 def buffer_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Elements of a tile's pixels."""
-    return options.groups_tile * cells_of(spec) * cell_of(spec) * plane_of(spec, options)
+    return octets_of(spec, options) * cell_of(spec) * plane_of(spec, options)
 
 
 def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
@@ -264,7 +281,8 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
         rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters), runs_across=runs_across,
         strip_sets=strip_sets, items=options.groups_tile // options.warp_groups * strip_sets, halo_rows=halo_rows,
         halo_columns=halo_columns, phases=phases_of(spec), phase_columns=-(-halo_columns // phases_of(spec)),
-        pitch=pitch_of(spec, options), plane=plane_of(spec, options), buffer=buffer_of(spec, options),
+        pitch=pitch_of(spec, options), together=lies_together(spec, options), octets=octets_of(spec, options),
+        plane=plane_of(spec, options), buffer=buffer_of(spec, options),
         copies=pixel_pieces(spec, options) * halo_rows * halo_columns, pixel_pieces=pixel_pieces(spec, options),
         pixel_threads=LANES * options.warps // pixel_pieces(spec, options),
         idle_threads=LANES * options.warps % pixel_pieces(spec, options) != 0,

@@ -2,19 +2,20 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 256,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=2 \
-//     --set warps=4 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=4
+//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
+//     --set warps=1 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=12
 //
 // layer  x[N, H, W, 256] * w[256, 8, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 14 x 16 outputs x 8 filters of 8 groups, two taps an instruction, 4 warps a block, 47248 bytes of
+// plan   tiles of 2 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 1 warps a block, 9232 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 2560 FMA a lane, about
-//        103 registers (direct: 2304 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 40 warp loads, 16 shuffles, 2560 FMA a lane, about
+//        141 registers (direct: 2304 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory; there ldmatrix loads those of sixteen pixels. Pixels are the rows
-// of a product and filters its columns, so that four lanes can store what lies side by side.
+// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
+// loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes can store
+// what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -24,9 +25,9 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_P = 2;                       // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
-constexpr int GROUPS_TILE = 8;                  // groups of it
+constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
@@ -34,18 +35,17 @@ constexpr int CHUNKS = 5;                       // instructions: all taps of all
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int STRIP_SETS = 7;                   // sets of STRIPS: a tile
-constexpr int ITEMS = 14;                       // a block's, which its warps share
+constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 4;                        // of a block
-constexpr int THREADS = 128;                    // of a block
-constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
+constexpr int WARPS = 1;                        // of a block
+constexpr int THREADS = 32;                     // of a block
+constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 289;                      // pixels of a group's cell in shared memory
-constexpr int BUFFER = 18496;                   // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
+constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
+constexpr int BUFFER = 2304;                    // elements of a tile's pixels there
+constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
+constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -63,37 +63,34 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// From a window's first pixel to the cell of a tap that a lane gives the address of, in elements.
+// From a window's first pixel to the cell of a tap that a lane gives the address of, in pixels.
 __device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int tap_cell = chunk * CHUNK_CELLS + lane / 16, tap = tap_cell;
-    return (tap / S * HALO_COLUMNS + tap % S) * CELL;
+    const int tap = chunk * CHUNK_CELLS + lane / 16;
+    return tap / S * HALO_COLUMNS + tap % S;
+}
+
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
 }
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
-// Filters of a block's groups, in the order of its products.
-__device__ __forceinline__ void copy_filters(element* to, const element* from) {
-    for (int i = threadIdx.x; i < GROUPS_TILE * GROUP_FILTERS / 2;
-        i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
-}
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
 // is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
-    element* const plane = to + group * (PLANE * CELL);
-    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP;
+    const int octet = threadIdx.x % OCTETS;
+    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
     const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 4
     for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
         const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
         const int h = top + row, w = left + column;
-        wc_copy_async_zfill_16(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
+        wc_copy_async_zfill_16(true, to + cell(pixel, octet) * CELL, image + ((index_t)h * W + w) * C,
             (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -140,13 +137,12 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 12)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    element* const filters = shared;
-    element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
-    element* const zeros = pixels_of_tile + BUFFER;      // the row of lanes without a tap
+    element* const pixels_of_tile = shared;
+    element* const zeros = pixels_of_tile + 2 * BUFFER;      // the row of lanes without a tap
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -155,45 +151,61 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
     if (threadIdx.x == 0) *(uint4*)zeros = make_uint4(0u, 0u, 0u, 0u);
-    copy_filters(filters, of_block_filters);
     int offsets[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
+    uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
+#pragma unroll
+    for (int g = 0; g < WARP_GROUPS; ++g)
+#pragma unroll
+        for (int chunk = 0; chunk < CHUNKS; ++chunk)
+#pragma unroll
+            for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
+                *(const uint2*)(of_block_filters + (((g * CHUNKS + chunk) + n) * 32 + lane) * 4);
+    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    wc_copy_async_commit();
+    int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_p, tiles_q);
-        element* const halo = pixels_of_tile;
-        copy_pixels(halo, x, tile, first_group, H, W);
+        const element* const halo = pixels_of_tile + buffer * BUFFER;
+        buffer ^= 1;
+        const count_t next = number + gridDim.x;
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
+            H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
+            const int of_block = item * WARP_GROUPS;
             const int warp_group = first_group + of_block;
             // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
             int windows[STRIPS];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s) {
-                const int run = first_run + 2 * s + lane / 8 % 2, column = run % RUNS_ACROSS * 8 + lane % 8;
-                windows[s] = (run / RUNS_ACROSS * HALO_COLUMNS + column) * CELL;
+                const int run = 2 * s + lane / 8 % 2, column = run % RUNS_ACROSS * 8 + lane % 8;
+                windows[s] = run / RUNS_ACROSS * HALO_COLUMNS + column;
             }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
+                // of the pixels' first octets; another octet's differs in its last bits, by the octet's number
+                int cells[STRIPS];
+#pragma unroll
+                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, 0);
                 const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
+                    const int octet = of_block + g;
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s)
                         wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
-                            exists ? plane + windows[s] : zeros);
-                    const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
+                            exists ? halo + (cells[s] ^ octet) * CELL : zeros);
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + n * 128);
+                        const uint2 eight = held[g][chunk][n];
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,
@@ -210,7 +222,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = first_run + 2 * m + half;
+                        const int run = 2 * m + half;
                         const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,128 --filter 128,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=8 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=2 \
+//     --set tile_p=8 --set tile_q=8 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
 //     --set warps=2 --set buffers=2 --set vector=4 --set store_vector=4 --set min_blocks=8
 //
 // layer  x[N, H, W, 128] * w[128, 4, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 8 outputs x 8 filters of 8 groups, four taps an instruction, 2 warps a block, 19072 bytes of
+// plan   tiles of 8 x 8 outputs x 8 filters of 4 groups, four taps an instruction, 2 warps a block, 6464 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 1536 FMA a lane, about
-//        101 registers (direct: 1152 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 48 warp loads, 16 shuffles, 1536 FMA a lane, about
+//        123 registers (direct: 1152 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
@@ -27,7 +27,7 @@ constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 8;                       // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
-constexpr int GROUPS_TILE = 8;                  // groups of it
+constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
@@ -35,7 +35,7 @@ constexpr int CHUNKS = 3;                       // instructions: all taps of all
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
-constexpr int ITEMS = 4;                        // a block's, which its warps share
+constexpr int ITEMS = 2;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 2;                        // of a block
@@ -43,9 +43,9 @@ constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 10;                // input columns
 constexpr int PLANE = 101;                      // pixels of a group's cell in shared memory
-constexpr int BUFFER = 3232;                    // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
+constexpr int BUFFER = 1616;                    // elements of a tile's pixels there
+constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
+constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -71,15 +71,8 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
-
-// Filters of a block's groups, in the order of its products.
-__device__ __forceinline__ void copy_filters(element* to, const element* from) {
-    for (int i = threadIdx.x; i < GROUPS_TILE * GROUP_FILTERS / 2;
-        i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
-}
 
 // The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
 // is read.
@@ -144,8 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 8)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    element* const filters = shared;
-    element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
+    element* const pixels_of_tile = shared;
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -153,10 +145,17 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
-    copy_filters(filters, of_block_filters);
     int offsets[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
+    uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
+#pragma unroll
+    for (int g = 0; g < WARP_GROUPS; ++g)
+#pragma unroll
+        for (int chunk = 0; chunk < CHUNKS; ++chunk)
+#pragma unroll
+            for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
+                *(const uint2*)(of_block_filters + (((g * CHUNKS + chunk) + n) * 32 + lane) * 4);
     copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
     wc_copy_async_commit();
     int buffer = 0;
@@ -198,10 +197,9 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
-                    const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + n * 128);
+                        const uint2 eight = held[g][chunk][n];
 #pragma unroll
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,

@@ -3,20 +3,19 @@
 //   warpconv emit --input N,H,W,512 --filter 512,3,3 --stride 2,2 --padding 1 --groups 32 --dtype bfloat16 \
 //     --layout NHWC --epilogue bias --arch sm_90 --algorithm taps \
 //     --set tile_p=8 --set tile_q=8 --set tile_filters=16 --set groups_tile=2 --set warp_groups=2 --set strips=2 \
-//     --set warps=2 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=4
+//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, a tap an instruction, 2 warps a block, 48512 bytes of shared
+// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, a tap an instruction, 2 warps a block, 28800 bytes of shared
 //        memory
 // cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 72 warp loads, 16 shuffles, 4608 FMA a lane, about
 //        113 registers (direct: 4608 loads)
 //
 // Two cells of eight channels of a tap are the sixteen products of an instruction of the tensor cores. A block copies
-// the pixels that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there
-// ldmatrix loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes
-// can store what lies side by side.
+// the pixels that its outputs' windows cover to shared memory; there ldmatrix loads those of sixteen pixels. Pixels are
+// the rows of a product and filters its columns, so that four lanes can store what lies side by side.
 constexpr int C = 512;                          // channels of x
 constexpr int K = 512;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -50,10 +49,7 @@ constexpr int HALO_COLUMNS = 17;                // input columns
 constexpr int PHASES = 2;
 constexpr int PHASE_COLUMNS = 9;                // of a set in shared memory
 constexpr int PITCH = 18;                       // pixels of a row there
-constexpr int PLANE = 307;                      // pixels of a group's cell in shared memory
-constexpr int BUFFER = 9824;                    // elements of a tile's pixels there
-constexpr int PIECE = 8;                        // channels that are copied at a time
-constexpr int PIECES = 2;                       // of a group's pixel
+constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
 constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
 constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
 constexpr int GROUP_FILTERS = 576;              // fours of elements: filters of a group in a block
@@ -80,11 +76,16 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
+}
+
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // Filters of a block's groups, in the order of its products.
 __device__ __forceinline__ void copy_filters(element* to, const element* from) {
@@ -96,15 +97,15 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 // is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int piece = threadIdx.x % PIXEL_PIECES, group = piece / PIECES, channel = piece % PIECES * PIECE;
-    element* const plane = to + (group * CELLS + channel / CELL) * (PLANE * CELL) + channel % CELL;
-    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP + channel;
+    const int octet = threadIdx.x % OCTETS;
+    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
     const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
 #pragma unroll 4
     for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
         const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
         const int h = top + row, w = left + column;
-        wc_copy_async_zfill_16(true, plane + (row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES) * CELL,
+        wc_copy_async_zfill_16(true,
+            to + cell(row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES, octet) * CELL,
             image + ((index_t)h * W + w) * C, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -151,7 +152,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4)
+extern "C" __global__ void __launch_bounds__(THREADS, 7)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -164,16 +165,10 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
     copy_filters(filters, of_block_filters);
-    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
-    wc_copy_async_commit();
-    int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_p, tiles_q);
-        const element* const halo = pixels_of_tile + buffer * BUFFER;
-        buffer ^= 1;
-        const count_t next = number + gridDim.x;
-        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
-            H, W);
+        element* const halo = pixels_of_tile;
+        copy_pixels(halo, x, tile, first_group, H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_group();
         __syncthreads();
@@ -187,22 +182,25 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s) {
                 const int run = first_run + 2 * s + lane / 8 % 2, column = lane % 8;
-                windows[s] = (lane / 16 * PLANE + run * (STRIDE_H * PITCH) + column) * CELL;
+                windows[s] = run * (STRIDE_H * PITCH) + column;
             }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int tap_cell = chunk * CHUNK_CELLS, tap = tap_cell / CELLS;
-                const int offset =
-                    (tap_cell % CELLS * PLANE + tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS
-                    + (tap % S) / PHASES) * CELL;
+                const int offset = tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS + (tap % S) / PHASES;
+                // of the pixels' first octets; another octet's differs in its last bits, by the octet's number
+                int cells[STRIPS];
+#pragma unroll
+                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, lane / 16);
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + (of_block + g) * (CELLS * PLANE * CELL) + offset;
+                    const int octet = (of_block + g) * CELLS + tap_cell % CELLS;
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s)
-                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w, plane + windows[s]);
+                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
+                            halo + (cells[s] ^ octet) * CELL);
                     const element* const of_group = filters
                         + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
 #pragma unroll
