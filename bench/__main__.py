@@ -22,7 +22,7 @@ STUDIES = {"variants": "variants", "transactions": "transactions", "latency": "l
            "select": "selection", "baked": "baked", "steps": "steps",
            "memory_wall": "memory_wall", "planes": "planes", "intensity": "intensity",
            "paper_layers": "paper_layers", "twelve_layers": "twelve_layers", "memory": "memory",
-           "regret": "regret", "claims": "claims", "agreement": "agreement",
+           "twelve_tensor": "twelve_tensor", "regret": "regret", "claims": "claims", "agreement": "agreement",
            "images": "images", "filter": "filter_command", "networks": "networks",
            "networks_float32": "networks_float32", "gradients": "gradients",
            "models": "models", "precision": "precision", "one_dimension": "one_dimension", "scale": "scale",

@@ -25,9 +25,10 @@ def floor_us(shape: ConvShape) -> float:
 
 
 def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: float = 5e3,
-            settings: dict[str, Any] | None = None, precision: str = "float32") -> dict[str, Any]:
-    """Microseconds of both, the plan, the norm of their results' difference. Raises ArithmeticError where that is not
-    small, what specialize() raises where there is no plan."""
+            settings: dict[str, Any] | None = None, precision: str = "float32", peer: str = "cudnn") -> dict[str, Any]:
+    """Microseconds of both, the plan, the norm of their results' difference. ``peer``: cudnn, or cublas, which
+    multiplies the same matrices (torch.mm), of a 1x1 layer of stride 1 in NHWC. Raises ArithmeticError where that is
+    not small, what specialize() raises where there is no plan."""
     import warpconv
     dtype = getattr(torch, shape.dtype.value)
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
@@ -39,10 +40,16 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
     calls = max(5, min(50, int(replay_us / (1e6 * (2 * shape.macs / 4e14 + shape.bytes_moved / 3e12) + 5))))
     padding = (shape.padding[0][0], shape.padding[1][0])
 
-    def theirs(i: int) -> Any:
+    def convolved(i: int) -> Any:
         return torch.nn.functional.conv2d(inputs[i % copies], theirs_weight, None, shape.stride, padding,
                                           shape.dilation, shape.groups)
 
+    def multiplied(i: int) -> Any:
+        pixels = inputs[i % copies].permute(0, 2, 3, 1).view(-1, shape.c)
+        product = torch.mm(pixels, weight.view(shape.k, shape.c).t())
+        return product.view(shape.n, shape.p, shape.q, shape.k).permute(0, 3, 1, 2)
+
+    theirs = {"cudnn": convolved, "cublas": multiplied}[peer]
     expected = theirs(0)
     outputs = [torch.empty_like(expected).fill_(float("nan")) for _ in range(copies)]
     kernel = warpconv.specialize(shape, device="cuda", layout="NCHW", algorithm=algorithm, settings=settings or {},
@@ -55,10 +62,10 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
     error = float((ours(0).float() - expected.float()).norm() / expected.float().norm())
     if not error < MOST_ERROR:
         raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
-    times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
+    times = {name: _replayed(torch, call, calls) for name, call in ((peer, theirs), ("ours", ours))}
     return {"algorithm": kernel.spec.algorithm, "numerics": kernel.spec.numerics.value,
             "plan": kernel.plan.settings() if kernel.plan else None, **times,
-            "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
+            "ratio": times[peer] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 
 
