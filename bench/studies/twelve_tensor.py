@@ -31,9 +31,9 @@ The twelve layers of the im2win paper (arXiv 2306.14316), batch 128, no padding,
 geometric, are over the twelve with conv4_mec (64 channels) for layer 4. In float16 and bfloat16, in float32 by the
 default (`precision="float32"`, docs/precision.md) and by `precision="tf32"`, each in NHWC (channels_last) and NCHW: the
 plan that select() takes, its filter prepared, beside PyTorch's conv2d with cuDNN in benchmark mode on the same arrays,
-its TF32 on for our `tf32` alone. Both are CUDA graphs of several calls over inputs that rotate past the second-level cache;
-medians of {REPLAYS} replays; all that a call launches is in its time, layout passes too. Results are compared: the
-difference's norm stays below 2e-3 of the result's, or the row fails.
+its TF32 on for our `tf32` alone. Both are CUDA graphs of several calls over inputs that rotate past the second-level
+cache; medians of {REPLAYS} replays; all that a call launches is in its time, layout passes too. Results are compared:
+the difference's norm stays below 2e-3 of the result's, or the row fails.
 
 *{PORTABLE}* is the same by the form for sm_80 and later, on this device. *products* are ResNet-50's 1x1 layers of
 stride 1 in float16, batch 32, beside cuBLAS on the same matrices (torch.mm, by cuBLAS's heuristic).

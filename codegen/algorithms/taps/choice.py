@@ -34,7 +34,8 @@ ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
 STORE_CYCLES = 8.7          # of a quad of matrices: the epilogue, the exchange, the stores
 COPIED_CYCLES = 0.0211      # of a byte that is copied to shared memory
 MEMORY_SHARE = 0.947        # of the bytes, at the speed of a copy, and
-PARTLY_STORED = 2.0         # of those of y that share 32 with another tile's
+PARTLY_STORED = 2.0         # of those of y that share 32 with another tile's (rows that do not begin with 32: 430 plans
+                            # of 7 first layers, 2026-11-27)
 AHEAD = 1.14                # blocks more that one with two buffers turns to, which has a tile after this one
 DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took, where
                             # cells have planes of their own
@@ -101,13 +102,21 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
     arithmetic = rounds * busy * _tile_cycles(spec, options) * max(1.0, waits.full_warps / (busy * options.warps))
     rows, columns = halo(spec, options)
     copied = 2 * piece_of(spec, options) * pixel_pieces(spec, options) * rows * columns * tiles / chip
-    stored = max(0.0, SECTOR / (2 * options.tile_q) - 1) if spec.layout is Layout.NCHW else 0.0
-    stored *= spec.y_dtype.itemsize * math.prod(shape.output_shape)
+    stored = _shared_sectors(options, shape) * spec.y_dtype.itemsize * math.prod(shape.output_shape)
     memory = ((MEMORY_SHARE * shape.bytes_moved + PARTLY_STORED * stored) / spec.hardware.copied_bytes
               + (COPIED_CYCLES * copied if options.vector > 1 else 0.0) + waits.tile * rounds)
     lesser, greater = sorted((arithmetic, memory))
     beside: float = busy * (1 + AHEAD * (options.buffers - 1 if rounds > 1 else 0))
     return greater + waits.exposed * lesser / float(beside ** waits.hidden) + waits.start
+
+
+def _shared_sectors(options: TapsOptions, shape: ConvShape) -> float:
+    """Of y's sectors of memory the part that several tiles write, in NCHW."""
+    if shape.layout is not Layout.NCHW:
+        return 0.0
+    of_row = SECTOR / (2 * options.tile_q)
+    whole = 2 * shape.q % SECTOR == 0 or options.tile_q >= shape.q
+    return max(0.0, of_row - 1) if whole else of_row
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsOptions) -> float:

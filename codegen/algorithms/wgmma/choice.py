@@ -51,6 +51,8 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 five layers of half a slice
 # took 1.3 to 1.8 times as long.
 THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
+THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
+                                # 32 channels with stride 2, an H200, 2026-11-27)
 LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26)
@@ -283,6 +285,8 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
         return THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
+    if options.form is Form.IM2COL and 2 * channels <= slice_of(spec) and not is_one_tap(spec):
+        return THIN_WINDOWS
     if not many:
         return 1.0
     return THIN_ONE_TAP if is_one_tap(spec) else THIN

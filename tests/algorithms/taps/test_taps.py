@@ -66,8 +66,8 @@ def test_plan_values_that_do_not_go_together(values, says):
 
 
 def test_rows_of_nchw_are_stored_as_wide_as_their_length_allows():
-    for w, vector in ((32, 8), (28, 4), (30, 2), (31, 1)):
-        made = plan_layer(small(layout="NCHW", w=w), algorithm="taps")
+    for w, groups, vector in ((32, 1, 8), (28, 1, 1), (32, 3, 8), (28, 3, 4), (30, 3, 2), (31, 3, 1)):
+        made = plan_layer(small(layout="NCHW", w=w, c=12, k=33, groups=groups), algorithm="taps")
         assert made.settings()["store_vector"] == vector and made.program.argument("Q").multiple_of == vector
         assert made.program.argument("y").multiple_of == 2 * vector
 

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 20,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=2 --set tile_q=16 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set tile_p=1 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
 //     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=16
 //
 // layer  x[N, 3, H, W] * w[20, 3, 3, 3] -> y[N, 20, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 2 x 16 outputs x 32 filters, four taps an instruction, 1 warps a block, 584 bytes of shared memory
+// plan   tiles of 1 x 32 outputs x 32 filters, four taps an instruction, 1 warps a block, 824 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 32 filters of 1 group: 12 warp loads, 16 shuffles, 1536 FMA a lane, about
 //        127 registers (direct: 864 loads)
 //
@@ -22,25 +22,24 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 2;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int BLOCKS = 4;                       // times eight filters of such a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int RUNS_ACROSS = 4;                  // runs of a tile's row
 constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 1;                        // of a block
 constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 73;                       // pixels of a group's cell in shared memory
+constexpr int HALO_ROWS = 3;                    // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 34;                // input columns
+constexpr int PLANE = 103;                      // pixels of a group's cell in shared memory
 constexpr int PIECE_CHANNELS = 3;               // that a piece has
-constexpr int COPIES = 72;                      // pieces of a tile that a block copies
+constexpr int COPIES = 102;                     // pieces of a tile that a block copies
 constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 384;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -68,7 +67,7 @@ struct Tile { index_t image; int p, q; };
 
 __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
     const count_t row = number / tiles_q;
-    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p), (int)(number % tiles_q) * TILE_Q};
 }
 
 // From a window's first pixel to the cell of a tap that a lane takes, in elements.
@@ -210,7 +209,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     extern __shared__ __align__(128) element shared[];
     element* const pixels_of_tile = shared;
     const int first_group = blockIdx.y;
-    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const unsigned tiles_p = P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 8,3,3 --padding 1 --padding-mode reflect --dtype float16 --arch sm_90 \
 //     --algorithm taps \
-//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=20
+//     --set tile_p=1 --set tile_q=32 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=20
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 2 x 16 outputs x 8 filters, four taps an instruction, 1 warps a block, 584 bytes of shared memory
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+// plan   tiles of 1 x 32 outputs x 8 filters, four taps an instruction, 1 warps a block, 824 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 12 warp loads, 8 shuffles, 768 FMA a lane, about 89
 //        registers (direct: 288 loads)
 //
@@ -22,25 +22,24 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
-constexpr int TILE_P = 2;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int RUNS_ACROSS = 4;                  // runs of a tile's row
 constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 1;                        // of a block
 constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 73;                       // pixels of a group's cell in shared memory
+constexpr int HALO_ROWS = 3;                    // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 34;                // input columns
+constexpr int PLANE = 103;                      // pixels of a group's cell in shared memory
 constexpr int PIECE_CHANNELS = 2;               // that a piece has
-constexpr int COPIES = 72;                      // pieces of a tile that a block copies
+constexpr int COPIES = 102;                     // pieces of a tile that a block copies
 constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -66,7 +65,7 @@ struct Tile { index_t image; int p, q; };
 
 __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
     const count_t row = number / tiles_q;
-    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p), (int)(number % tiles_q) * TILE_Q};
 }
 
 // From a window's first pixel to the cell of a tap that a lane takes, in elements.
@@ -127,25 +126,39 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     }
 }
 
-// The four lanes of a row have two columns of four matrices each; after it lane i of them has the eight of matrix i.
-__device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3, int lane) {
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
     const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 1);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 1);
-    // columns of lanes 0, 1 or 2, 3: of matrix 0 or 1, and of matrix 2 or 3
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
     const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
     const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first `count` of eight elements to where they lie side by side.
-__device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
-    const unsigned words[4] = {eight.x, eight.y, eight.z, eight.w};
+// The first of the pixels that a lane stores, of 32.
+__device__ __forceinline__ int stored_pixel(int lane) {
+    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
+// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
+__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
+        index_t pixels_y, int lane) {
+    // after it each lane has pixels of every second filter
+    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
+    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (2 * i < count) *(unsigned*)(to + 2 * i) = words[i];
+        // after it each lane has one pixel of two filters
+        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
+        const bool odd = lane & 4;
+        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
+        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
     }
 }
 
@@ -178,7 +191,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     extern __shared__ __align__(128) element shared[];
     element* const pixels_of_tile = shared;
     const int first_group = blockIdx.y;
-    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const unsigned tiles_p = P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
@@ -247,23 +260,23 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
-                    if ((2 * m + half) >= BLOCKS) break;
-                    const bool filter_exists = k < K_GROUP;
-                    const int all_k = warp_group * K_GROUP + k;
+                    if (2 * m + half >= BLOCKS) break;
+                    // the first of eight filters of the group
+                    const int k = (2 * m + half) * 8;
 #pragma unroll
                     for (int n = 0; n < COLUMNS; n += 4) {
+                        // what this lane stores of four runs of eight columns
+                        const int stored = stored_pixel(lane), run = n + stored / 8;
+                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
+                        const bool inside = p < P && q < Q;
+                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
-                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        const int run = n + lane % 4;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
-                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
-                            Q - q);
+                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
                     }
                 }
             }
