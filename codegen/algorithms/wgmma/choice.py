@@ -54,8 +54,8 @@ THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65
 THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
                                 # 32 channels with stride 2, an H200, 2026-11-27)
 LINE_BYTES = 128                # of memory, in one piece
-UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
-                                # (12 layers, an H200, 2026-11-26)
+UNALIGNED = 1.8                 # times as long to copy are windows of pixels longer than a line and no multiple of it
+                                # (9 layers of 80 to 160 channels, H200 and H100, 2026-11-27)
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
@@ -303,7 +303,8 @@ def _stores(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
 def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active: float) -> float:
     """Cycles of a step, while so much of the chip is at work."""
     columns = group_columns(options)
-    instructions = numbers.depths * options.filters * options.pixels // (ROWS * columns)
+    depths = numbers.depths - (numbers.depths - numbers.last_depths) / numbers.slices
+    instructions = depths * options.filters * options.pixels / (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)

@@ -27,6 +27,7 @@ SIDE_THREADS = 256              # of the entries beside the product
 PLANE_PIXELS = 64               # of a channel side by side in shared memory: such a row
 MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s", DType.FLOAT32: "wc_wgmma_tf32s"}
 ACROSS = {DType.FLOAT16: "wc_wgmma_halves_b_across", DType.BFLOAT16: "wc_wgmma_bfloat16s_b_across"}
+SHORTENED = 1.25                # times as many products of a box, from which on its last slice is multiplied in part
 ROW_UNIT = 4                    # floats of 16 bytes: of a row of a box that is turned
 STEP_BYTES = 32                 # of a row: an instruction's, 16 products of 16 bits or 8 of TF32
 
@@ -59,7 +60,8 @@ class WgmmaNumbers:
     slices: int
     steps: int
     depth: int                  # products of an instruction
-    depths: int
+    depths: int                 # instructions of a step along the channels,
+    last_depths: int            # and in the last slice, which may have fewer channels
     taps: int
     pixel_bytes: int
     filter_bytes: int
@@ -122,6 +124,15 @@ def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
 def stored_channels(spec: KernelSpec) -> int:
     """Channels of a pixel as they are copied."""
     return nhwc_pass.stored_channels(spec) if spec.layout is Layout.NCHW else spec.c
+
+
+def last_depths(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """Instructions along the channels of the last slice: of a box for all taps no more than it has channels for, where
+    more of them would be a quarter of all."""
+    channels, slice_, depth = stored_channels(spec), slice_of(spec), STEP_BYTES // spec.dtype.itemsize
+    whole, needed = -(-channels // slice_) * (slice_ // depth), aligned(channels, depth) // depth
+    shorter = options.form is Form.HALO and channels > slice_ and whole >= SHORTENED * needed
+    return needed % (slice_ // depth) if shorter else min(slice_, aligned(channels, depth)) // depth
 
 
 def step_channels(spec: KernelSpec) -> int:
@@ -261,7 +272,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
         slices=slices, steps=slices * taps, depth=depth, depths=min(slice_, aligned(channels, depth)) // depth,
-        taps=taps,
+        last_depths=last_depths(spec, options), taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
         stores_read=f"wc_tma_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",

@@ -169,11 +169,12 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                 shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
-            for (int depth = 0; depth < DEPTHS; ++depth)
+            for (int depth = 0; depth < DEPTHS; ++depth) {
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m)
                     wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
                         pixels + depth * DEPTH_CELLS, slice > 0 || tap > 0 || depth > 0);
+            }
             wc_wgmma_commit();
             if (before >= 0) {
                 wc_wgmma_wait_group_1();

@@ -38,6 +38,7 @@ constexpr int SUMS = 28;                        // sums that a thread has of suc
 constexpr int SLICE = 64;                       // channels of a step
 constexpr int SLICES = 2;                       // of a tap
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
+constexpr int LAST_DEPTHS = 1;                  // those of the last slice, which has fewer channels
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
 constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
 constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
@@ -222,11 +223,13 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
                 shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
-            for (int depth = 0; depth < DEPTHS; ++depth)
+            for (int depth = 0; depth < DEPTHS; ++depth) {
+                if (slice == SLICES - 1 && depth == LAST_DEPTHS) break;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m)
                     wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
                         pixels + depth * DEPTH_CELLS, slice > 0 || tap > 0 || depth > 0);
+            }
             wc_wgmma_commit();
             if (before >= 0) {
                 wc_wgmma_wait_group_1();
