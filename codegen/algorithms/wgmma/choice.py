@@ -54,8 +54,10 @@ THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65
 THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
                                 # 32 channels with stride 2, an H200, 2026-11-27)
 LINE_BYTES = 128                # of memory, in one piece
-UNALIGNED = 1.8                 # times as long to copy are windows of pixels longer than a line and no multiple of it
-                                # (9 layers of 80 to 160 channels, H200 and H100, 2026-11-27)
+UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
+                                # (12 layers, an H200, 2026-11-26),
+UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layers of 80 to 160 channels, H200 and H100,
+                                # 2026-11-27)
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
@@ -282,7 +284,9 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     if not spec.dtype.is_half:
         return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0
     if channels >= slice_of(spec):
-        return THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
+        found = THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
+        walked = options.form is Form.IM2COL and not is_one_tap(spec) and _has_unaligned_windows(spec)
+        return UNALIGNED_WINDOWS * found if walked else found
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
     if options.form is Form.IM2COL and 2 * channels <= slice_of(spec) and not is_one_tap(spec):
@@ -290,6 +294,12 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     if not many:
         return 1.0
     return THIN_ONE_TAP if is_one_tap(spec) else THIN
+
+
+def _has_unaligned_windows(spec: KernelSpec) -> bool:
+    """Whether pixels are longer than a line of memory and no multiple of it."""
+    whole = stored_channels(spec) * spec.dtype.itemsize
+    return spec.dtype.is_half and whole > LINE_BYTES and whole % LINE_BYTES != 0
 
 
 def _stores(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
@@ -308,8 +318,7 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
     copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
-    whole_pixel = numbers.filter_channels * spec.dtype.itemsize
-    if spec.dtype.is_half and not numbers.all_tiled and whole_pixel > LINE_BYTES and whole_pixel % LINE_BYTES:
+    if _has_unaligned_windows(spec) and not numbers.all_tiled:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)
     found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
