@@ -58,6 +58,7 @@ UNALIGNED = 1.15                # times as long to copy are windows of pixels lo
                                 # (12 layers, an H200, 2026-11-26),
 UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layers of 80 to 160 channels, H200 and H100,
                                 # 2026-11-27)
+FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
@@ -286,7 +287,8 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     if channels >= slice_of(spec):
         found = THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
         walked = options.form is Form.IM2COL and not is_one_tap(spec) and _has_unaligned_windows(spec)
-        return UNALIGNED_WINDOWS * found if walked else found
+        outputs = tiles // options.splits * options.filters * options.pixels
+        return UNALIGNED_WINDOWS * found if walked and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS else found
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
     if options.form is Form.IM2COL and 2 * channels <= slice_of(spec) and not is_one_tap(spec):
