@@ -39,4 +39,4 @@ def roofline(rows: Rows, figure: Any) -> None:
                   label=f"{text}, {ceiling:.0f} TFLOP/s")
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=(10, 2 * CEILINGS[0][0]), xlabel="FLOP / byte",
              ylabel="TFLOP/s (filled: ours, hollow: cuDNN's)")
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=6, loc="lower right")
