@@ -9,6 +9,7 @@ import pytest
 
 import warpconv
 from tests import checks
+from tests.sequences import cells_lie_without_conflicts
 from warpconv.codegen.algorithms.taps import ALGORITHM
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
@@ -86,6 +87,20 @@ def test_channels_are_copied_as_wide_as_they_are_whole(channels, copied, cell):
     assert ("wc_load_matrices_4(" in text) == (cell == 8)
 
 
+@pytest.mark.parametrize("channels, groups_tile, octets", [(8, 1, 1), (8, 2, 2), (8, 4, 4), (8, 8, 8), (16, 1, 2),
+                                                           (16, 4, 8), (32, 1, 4), (32, 2, 8), (32, 4, 16), (24, 2, 6)])
+def test_cells_of_a_pixel_lie_side_by_side_where_eight_pixels_lie_in_all_banks(channels, groups_tile, octets):
+    values = {"tile_p": 4, "tile_q": 16, "tile_filters": 8, "groups_tile": groups_tile, "warp_groups": 1, "strips": 2,
+              "warps": 2}
+    shape = small(c=8 * channels, k=64, groups=8)
+    made = plan_layer(shape, algorithm="taps", settings=values)
+    assert made.numbers.octets == octets and made.numbers.together == (octets in (2, 4, 8))
+    if made.numbers.together:
+        assert cells_lie_without_conflicts(render(made).text, octets)
+    narrow = plan_layer(shape, algorithm="taps", settings={**values, "vector": 1})
+    assert not narrow.numbers.together
+
+
 def test_a_block_of_few_warps_copies_a_pixel_at_once():
     values = {"tile_p": 2, "tile_q": 16, "tile_filters": 8, "groups_tile": 8, "warp_groups": 4, "strips": 2, "warps": 1}
     with pytest.raises(UnsupportedSpec, match="1 warps for 56 pieces of a pixel"):
@@ -154,15 +169,18 @@ def test_two_buffers_and_one_give_the_same_bits():
 
 
 @on_cpu_device
-def test_what_is_not_finite_stays_in_its_group():
+@pytest.mark.parametrize("each", [4, 8])
+def test_what_is_not_finite_stays_in_its_group(each):
     rng = np.random.default_rng(4)
-    x, w = rng.standard_normal((1, 16, 9, 9)).astype("f2"), rng.standard_normal((16, 4, 3, 3)).astype("f2")
-    x[0, 5] = np.inf
+    x, w = rng.standard_normal((1, 4 * each, 9, 9)), rng.standard_normal((4 * each, each, 3, 3))
+    x[0, each + 1] = np.inf
     for layout in LAYOUTS:
         given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1).copy()
-        y = warpconv.conv2d(given, w, padding=1, groups=4, layout=layout, algorithm="taps", device="cpu").astype("f4")
+        y = warpconv.conv2d(given.astype("f2"), w.astype("f2"), padding=1, groups=4, layout=layout, algorithm="taps",
+                            device="cpu").astype("f4")
         y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
-        assert np.isfinite(y[0, [k for k in range(16) if k // 4 != 1]]).all() and not np.isfinite(y[0, 4:8]).any()
+        assert np.isfinite(y[0, [k for k in range(4 * each) if k // each != 1]]).all()
+        assert not np.isfinite(y[0, each:2 * each]).any()
 
 
 # ---- what compilers make of it
