@@ -280,18 +280,19 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
 def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     """How many times as long few channels or filters take; mostly only where tiles are many."""
     channels, many = stored_channels(spec), tiles > spec.hardware.multiprocessors
+    walks = options.form is Form.IM2COL and not is_one_tap(spec)
     if is_split(spec):
         return THIN_SPLIT if 2 * spec.c <= slice_of(spec) else 1.0
     if not spec.dtype.is_half:
         return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0
     if channels >= slice_of(spec):
         found = THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
-        walked = options.form is Form.IM2COL and not is_one_tap(spec) and _has_unaligned_windows(spec)
         outputs = tiles // options.splits * options.filters * options.pixels
-        return UNALIGNED_WINDOWS * found if walked and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS else found
+        waits = walks and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS and _has_unaligned_windows(spec)
+        return UNALIGNED_WINDOWS * found if waits else found
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
-    if options.form is Form.IM2COL and 2 * channels <= slice_of(spec) and not is_one_tap(spec):
+    if walks and 2 * channels <= slice_of(spec):
         return THIN_WINDOWS
     if not many:
         return 1.0

@@ -126,13 +126,15 @@ def stored_channels(spec: KernelSpec) -> int:
     return nhwc_pass.stored_channels(spec) if spec.layout is Layout.NCHW else spec.c
 
 
-def last_depths(spec: KernelSpec, options: WgmmaOptions) -> int:
-    """Instructions along the channels of the last slice: of a box for all taps no more than it has channels for, where
-    more of them would be a quarter of all."""
-    channels, slice_, depth = stored_channels(spec), slice_of(spec), STEP_BYTES // spec.dtype.itemsize
-    whole, needed = -(-channels // slice_) * (slice_ // depth), aligned(channels, depth) // depth
-    shorter = options.form is Form.HALO and channels > slice_ and whole >= SHORTENED * needed
-    return needed % (slice_ // depth) if shorter else min(slice_, aligned(channels, depth)) // depth
+def depths_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
+    """Instructions along the channels of a slice, and of a tap's last one: of a box for all taps no more than it has
+    channels for, where SHORTENED times as many would be multiplied."""
+    depth = STEP_BYTES // spec.dtype.itemsize
+    of_slice, needed = slice_of(spec) // depth, -(-stored_channels(spec) // depth)
+    whole = -(-needed // of_slice) * of_slice
+    shorter = options.form is Form.HALO and needed > of_slice and whole >= SHORTENED * needed
+    each = min(of_slice, needed)
+    return each, needed % of_slice if shorter else each
 
 
 def step_channels(spec: KernelSpec) -> int:
@@ -231,7 +233,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
     channels, slice_, taps = stored_channels(spec), slice_of(spec), math.prod(spec.taps)
-    slices, depth = -(-channels // slice_), STEP_BYTES // spec.dtype.itemsize
+    slices, (depths, last) = -(-channels // slice_), depths_of(spec, options)
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
@@ -271,8 +273,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
-        slices=slices, steps=slices * taps, depth=depth, depths=min(slice_, aligned(channels, depth)) // depth,
-        last_depths=last_depths(spec, options), taps=taps,
+        slices=slices, steps=slices * taps, depth=STEP_BYTES // spec.dtype.itemsize, depths=depths, last_depths=last,
+        taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
         stores_read=f"wc_tma_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",

@@ -190,7 +190,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
-                // of the pixels' first octets; another octet's differs in its last bits, by the octet's number
+                // of the pixels' octet 0; another one's differs in its last bits, by its number
                 int cells[STRIPS];
 #pragma unroll
                 for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, 0);

@@ -176,8 +176,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
             const int warp_group = first_group + of_block;
-            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip,
-            // of either of two cells
+            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
             int windows[STRIPS];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s) {
@@ -189,7 +188,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int tap_cell = chunk * CHUNK_CELLS, tap = tap_cell / CELLS;
                 const int offset = tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS + (tap % S) / PHASES;
-                // of the pixels' first octets; another octet's differs in its last bits, by the octet's number
+                // of the pixels' octet lane / 16; another one's differs in its last bits, by its number
                 int cells[STRIPS];
 #pragma unroll
                 for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, lane / 16);
