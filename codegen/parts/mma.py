@@ -6,12 +6,14 @@ instructions are estimated with them, too; their plans were not measured yet.
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.hardware import LANES, QUARTERS, Hardware
+from warpconv.codegen.hardware import QUARTERS, Hardware
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
-from .occupancy import blocks_by_quarters, resident_blocks
+from .occupancy import blocks_by_quarters
 
 SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements, and what a plan says of it
 FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
@@ -29,6 +31,7 @@ COPY_SLOTS = 5.4            # of a copy of pixels: where it lies, whether it lie
 STEP_SLOTS = 66.0           # of a tile of the reduction besides: the barrier, the tap
 BLOCK_SLOTS = 1000.0        # of a warp besides: where its pixels lie, the first tiles' way
 STORE_SLOTS = 9.2           # of a matrix's sums: the epilogue, the stores
+COPY_LATENCY = 750.0        # cycles from the beginning of a copy to shared memory to its end
 LONE_WARP = 2.8             # times as long as its slots a warp takes that has a quarter to itself
 # TF32. An instruction takes what the table of hardware says; beside it, of tf32x3:
 MATRIX_PRODUCTS = 16 * 8 * 8    # of m16n8k8
@@ -71,9 +74,7 @@ def matrices_refusal(spec: KernelSpec, warp_m: int, warp_n: int) -> str | None:
 
 def blocks_by_registers(spec: KernelSpec, registers: int, warps: int) -> int:
     """Blocks of so many warps for which a multiprocessor has registers."""
-    if spec.dtype is DType.FLOAT32:
-        return blocks_by_quarters(spec.hardware, registers, warps)
-    return resident_blocks(spec.hardware, registers, LANES * warps)
+    return blocks_by_quarters(spec.hardware, registers, warps)
 
 
 def cell_of(spec: KernelSpec) -> int:
@@ -120,12 +121,13 @@ def depth_slots(down: int, across: int) -> float:
     return down * across * MMA_SLOTS + (down + across / 2) * MATRIX_SLOTS
 
 
-def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slots: float) -> float:
+def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slots: float, waits: float = 0.0) -> float:
     """Cycles of blocks of so many warps, each of so many issue slots, in rounds of what the chip holds at a time:
-    ``resident`` of a multiprocessor."""
+    ``resident`` of a multiprocessor. ``waits``: how often a block waits for all of a copy; work and waits hide each
+    other in part."""
     chip = hardware.multiprocessors
     rounds, rest = divmod(blocks, resident * chip)
-    return sum(times * max(held * warps / QUARTERS * slots, LONE_WARP * slots)
+    return sum(times * math.hypot(max(held * warps / QUARTERS, LONE_WARP) * slots, waits * COPY_LATENCY)
                for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
 
 

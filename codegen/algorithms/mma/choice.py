@@ -3,7 +3,9 @@
 The constants, here and in parts/mma.py, were fitted to 3,700 plans of 37 layers (ResNet-50's at batch 32 and 1, first
 layers, grouped ones, odd channels), then again to the plans next to the choice of 15 layers of five networks at batch
 32 and 1, all timed on an H200 on 2026-11-22: of these the plan that is chosen takes 1.01 times as long as the quickest
-in the mean, 1.11 at most.
+in the mean, 1.11 at most. How long copies take, planes' rows and partial sums were fitted to 7,437 plans of the 335
+layers of eight networks, and others, that this algorithm serves in float16 (an H200, 2026-11-27): chosen takes 1.03
+times as long as the quickest in the mean.
 """
 
 from __future__ import annotations
@@ -29,9 +31,11 @@ from .options import MmaOptions
 # (tile_m, tile_n, warps_m, warps_n)
 TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2), (64, 128, 2, 2), (64, 128, 2, 4),
          (64, 256, 1, 4), (256, 64, 4, 2), (128, 64, 4, 1), (128, 64, 2, 2), (128, 64, 4, 2), (64, 64, 2, 2),
-         (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (128, 16, 4, 1), (32, 64, 2, 2),
-         (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4))
-DEPTHS = ((8, 3), (8, 2), (4, 4), (4, 3), (4, 5))      # cells of a tile's rows, stages
+         (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (64, 32, 2, 2), (128, 16, 4, 1),
+         (32, 64, 2, 2), (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4), (32, 32, 2, 2),
+         (32, 16, 2, 1))
+DEPTHS = ((8, 3), (8, 2), (8, 4), (8, 6), (4, 3), (4, 5))      # cells of a tile's rows, stages;
+PLANE_STAGES = 5            # at most, of planes: six take 1.2 to 1.3 times as long as four (an H200, 2026-11-27)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 GROUPS_TILES = (2, 4, 8, 16)    # groups of a block, where a tile has all filters of one
 LEAST_STEPS = 2             # tiles of the reduction that are left to each part of a sum
@@ -41,10 +45,12 @@ FILTER_SLOTS = 4.1          # of a copy of filters
 LEAST_GROUP = 8             # channels of a group that has company in a block: `taps` is measured to be quicker below
 FEW_CHANNELS = 4            # which `taps` is there for
 GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
-# Cycles from a copy of planes to the next one, by what divides an image's pixels: copies of 16 bytes, two of 8, or
-# pixels by way of registers (18 layers, an H200, 2026-11-26)
-PLANE_CYCLES = {8: 0.0, 4: 200.0, 1: 800.0}
-LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles
+# Cycles from a copy of planes to the next one, and of a multiprocessor for a row of a tile, by what divides an image's
+# pixels: copies of 16 bytes, two of 8, or pixels by way of registers
+PLANE_CYCLES = {8: 0.0, 4: 150.0, 1: 400.0}
+ROW_CYCLES = {8: 0.0, 4: 3.5, 1: 2.5}
+LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles,
+PARTS_SHARE = {Layout.NHWC: 1.4, Layout.NCHW: 2.0}      # and times as long as a copy of their sums that these take
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
 MANY_SHARE, FEW_PIXELS = 0.9, 32 * 14 * 14     # and of more outputs a filter (20 layers, an H100, 2026-11-26)
@@ -58,6 +64,8 @@ def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
         if tile_n > 16 and tile_n >= 2 * spec.filters:
             continue
         for cells, stages in DEPTHS:
+            if reads_planes(spec) and stages > PLANE_STAGES:
+                continue
             options = MmaOptions(tile_m=tile_m, tile_n=tile_n, tile_k=cells * cell_of(spec), warps_m=warps_m,
                                  warps_n=warps_n, stages=stages)
             if shared_bytes(spec, options) > PORTABLE_SHARED or not _copies_fit(spec, options):
@@ -116,12 +124,14 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
     resident = max(1, min(resident_of(spec, options), spec.hardware.shared_multiprocessor // shared,
                           spec.hardware.resident_blocks))
-    arithmetic = block_cycles(spec.hardware, blocks, resident, warps, _warp_slots(spec, options))
+    steps = options.groups_tile * reduction_steps(spec, options) / options.splits
+    arithmetic = block_cycles(spec.hardware, blocks, resident, warps, _warp_slots(spec, options),
+                              1 + steps / (options.stages - 1))
     if reads_planes(spec):
-        rounds = -(-blocks // (resident * spec.hardware.multiprocessors))
-        arithmetic += rounds * _plane_cycles(spec, options, shape)
+        arithmetic += _plane_cycles(spec, options, shape, blocks, resident)
     if options.splits > 1:
-        arithmetic += LAUNCH_CYCLES + 8 * pixels * spec.k * options.splits / spec.hardware.copied_bytes
+        parts = 8 * pixels * spec.k * options.splits
+        arithmetic += LAUNCH_CYCLES + PARTS_SHARE[spec.layout] * parts / spec.hardware.copied_bytes
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
     tiles = blocks * options.groups_tile * reduction_steps(spec, options) / options.splits
     copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k
@@ -147,13 +157,16 @@ def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:
     return BLOCK_SLOTS + options.groups_tile * each + (options.groups_tile - 1) * GROUP_SLOTS
 
 
-def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
-    """Cycles that a block waits for pieces of planes; half of a step's first copy comes beside the filters."""
-    each = next(cycles for unit, cycles in PLANE_CYCLES.items()
-                if math.prod(shape.image) % unit == 0 and (options.vector > 1 or unit == 1))
-    threads = LANES * options.warps_m * options.warps_n
-    copies = options.tile_m * options.tile_k / cell_of(spec) / threads
-    return each * (copies - 0.5) * reduction_steps(spec, options) / options.splits
+def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape, blocks: int, resident: int) -> float:
+    """Cycles that blocks wait for pieces of planes, half of a step's first copy comes beside the filters; and those of
+    their rows."""
+    unit = next(unit for unit in PLANE_CYCLES if math.prod(shape.image) % unit == 0
+                and (options.vector > 1 or unit == 1))
+    threads, chip = LANES * options.warps_m * options.warps_n, spec.hardware.multiprocessors
+    steps = reduction_steps(spec, options) / options.splits
+    waits = (options.tile_m * options.tile_k / cell_of(spec) / threads - 0.5) * steps
+    return (PLANE_CYCLES[unit] * waits * -(-blocks // (resident * chip))
+            + ROW_CYCLES[unit] * options.tile_k * steps * -(-blocks // chip))
 
 
 def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:

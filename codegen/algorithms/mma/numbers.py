@@ -26,7 +26,9 @@ STAGED_APART = 4                # words between pixels, so that eight of them li
 SIDE_THREADS = 256              # of the entries beside the product
 REGISTERS_BESIDE = 32           # of a thread besides sums, factors and windows: addresses, the loop
 REGISTERS_SINGLE = 24           # and where channels are copied two bytes at a time: what is on its way
-SUMS_PLANES = 8                 # and where planes of 16 bits are read one for so many sums, as ptxas shows
+SUMS_PLANES = 8                 # and where planes of 16 bits are read one for so many sums,
+REGISTERS_PLANES = 4            # these, and where sums are split
+REGISTERS_SPLIT = 6             # these, as ptxas shows
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,8 @@ def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None 
     threads = LANES * options.warps_m * options.warps_n
     windows = 2 if reads_planes(spec) else options.tile_m * options.tile_k // max(1, vector) // threads
     beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if vector * spec.dtype.itemsize == 2 else 0)
-    beside += sums // SUMS_PLANES if reads_planes(spec) and spec.dtype.is_half else 0
+    if reads_planes(spec):
+        beside += sums // SUMS_PLANES + REGISTERS_PLANES + (REGISTERS_SPLIT if options.splits > 1 else 0)
     return sums + factors + (1 + len(spec.taps)) * windows + beside
 
 

@@ -221,3 +221,43 @@ def test_sums_and_matrices_stay_in_registers(sizes, layout, n, arch):
     made = plan_layer(layer(*sizes, n=n, layout=layout), algorithm="mma", arch=arch)
     for entry in build(made).compiled.entries:
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+# two warps a block; planes, their sums in parts: a layer, plan values, and as many blocks as had spilled
+SPILLED = (((256, 12, 3, 256, 1, 0, 1), "NHWC", dict(tile_m=64, tile_n=64, tile_k=64, warps_m=1, warps_n=2,
+                                                     stages=2), 7),
+           ((528, 14, 1, 160, 1, 0, 1), "NCHW", dict(tile_m=32, tile_n=64, tile_k=64, warps_m=2, warps_n=2, stages=3,
+                                                     splits=4), 7),
+           ((832, 7, 1, 384, 1, 0, 1), "NCHW", dict(tile_m=16, tile_n=128, tile_k=64, warps_m=1, warps_n=4, stages=4,
+                                                    splits=3), 7))
+
+
+@pytest.mark.thin(3)
+@pytest.mark.nvcc
+@pytest.mark.parametrize("sizes, layout, values, blocks", SPILLED)
+def test_each_quarter_has_registers_for_whole_warps(sizes, layout, values, blocks):
+    made = plan_layer(layer(*sizes, layout=layout), algorithm="mma", arch="sm_90", settings=values)
+    assert made.options.min_blocks < blocks
+    for entry in build(made).compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+# ---- what is chosen of plans that were timed (an H200, 2026-11-27; us)
+
+@pytest.mark.parametrize("sizes, layout, taken, left", [
+    ((512, 14, 1, 128, 1, 0, 1), "NCHW", (64, 128), (32, 64)),      # 8.3, 13.2: rows of planes
+    ((576, 14, 1, 96, 1, 0, 1), "NCHW", (64, 128), (32, 64)),       # 9.0, 14.1
+    ((256, 28, 1, 32, 1, 0, 1), "NCHW", (64, 32), (256, 32)),       # 6.3, 8.5: few steps, two stages
+    ((480, 14, 1, 16, 1, 0, 1), "NHWC", (32, 16), (128, 16))])      # 4.1, 5.8: one block for many steps
+def test_waits_and_rows_are_counted(sizes, layout, taken, left):
+    made = plan_layer(layer(*sizes, layout=layout), algorithm="mma", arch="sm_90")
+    assert (made.options.tile_m, made.options.tile_n) == taken != left and made.options.splits == 1
+
+
+def test_more_stages_hide_the_waits_of_a_block_alone():
+    shape, times = layer(512, 14, 1, 32, 1, 0, 1, n=1), {}
+    for stages in (2, 3, 6):
+        made = plan_layer(shape, algorithm="mma", arch="sm_90", settings=dict(
+            tile_m=32, tile_n=32, tile_k=64, warps_m=2, warps_n=2, stages=stages, splits=1))
+        times[stages] = ALGORITHM.estimate(made, shape)
+    assert times[2] > times[3] > times[6]

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 64,1,1 --dtype bfloat16 --layout NHWC --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set tile_m=32 --set tile_n=32 --set tile_k=64 --set warps_m=2 --set warps_n=2 --set stages=6 \
 //     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=2 --set min_blocks=9
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, bfloat16 NHWC, then bias, residual,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
+// plan   tiles of 32 pixels x 32 filters x 64 products on the tensor cores, 2 x 2 warps a block, 6 stages, 49152 bytes
 //        of shared memory
-// cost   a warp's 16 pixels x 16 filters: 20 warp loads, 0 shuffles, 2048 FMA a lane, about 51 registers (direct: 2048
+// cost   a warp's 16 pixels x 16 filters: 16 warp loads, 0 shuffles, 2048 FMA a lane, about 54 registers (direct: 2048
 //        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
@@ -22,23 +22,26 @@ constexpr int K = 64;                           // channels of a pixel of y
 constexpr int C_GROUP = 256;                    // channels of a group
 constexpr int K_GROUP = 64;                     // filters of a group
 constexpr int R = 1;                            // filter rows
-constexpr int TILE_M = 16;                      // tile of a block: pixels,
-constexpr int TILE_N = 64;                      // filters,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
+constexpr int TILE_N = 32;                      // filters,
 constexpr int TILE_K = 64;                      // products of an output
 constexpr int K_STEPS = 4;                      // tiles of the reduction
+constexpr int N_TILES = 2;                      // tiles of a group's filters
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
 constexpr int WARP_N = 16;                      // filters
 constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 pixels,
 constexpr int MATRICES_N = 2;                   // of 8 filters
+constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 5120;                     // elements of such a tile, pixels and filters
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
-constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
+constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int STAGED_WORDS = 8;                 // of two filters: a pixel's of a warp, on its way to y,
 constexpr int STAGED_PITCH = 12;                // and from one pixel's to the next in shared memory
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -60,7 +63,7 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -145,7 +148,7 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
 // launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
+    constexpr int ROW = K_STEPS * TILE_K, ROWS = N_TILES * TILE_N;     // products of a filter, filters of a group
     for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)ROWS * ROW;
             i += gridDim.x * SIDE_THREADS) {
         const int product = (int)(i % ROW), row = (int)(i / ROW % ROWS), group = (int)(i / ROW / ROWS);
@@ -161,16 +164,16 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
         int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
-    const int group = 0;
-    const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
+    const int n_tile = blockIdx.x % N_TILES, group = 0;
+    const index_t first_pixel = (index_t)(blockIdx.x / N_TILES) * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_m = 0, warp_n = warp * WARP_N;
+    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
 
     // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
     const int column = threadIdx.x % COPY_COLUMNS;
     const Windows windows = windows_of(first_pixel, pixels, pixels_y, group, H, W, Q);
-    const element* filters_from = filter;
+    const element* filters_from = filter + (long long)n_tile * (TILE_N * K_STEPS * TILE_K);
 
     float4 sums[MATRICES_M][MATRICES_N] = {};
     // the first tiles on their way
@@ -201,8 +204,8 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
     }
 
     // the sums to where they belong
-    const int first_k = warp_n + lane % 4 * 2;                         // of this lane's filters of a matrix
-    const index_t lane_pixel = first_pixel + lane / 4;
+    const int first_k = n_tile * TILE_N + warp_n + lane % 4 * 2;       // of this lane's filters of a matrix
+    const index_t lane_pixel = first_pixel + warp_m + lane / 4;
     __syncthreads();            // every warp is done with the tiles, whose memory this is
     unsigned* const staged = (unsigned*)shared + warp * (16 * STAGED_PITCH);
 #pragma unroll
@@ -227,8 +230,8 @@ mma_1x1(const unsigned short* __restrict__ x, unsigned short* __restrict__ filte
 #pragma unroll 4
         for (int i = lane; i < 16 * STAGED_WORDS; i += 32) {
             const int row = i / STAGED_WORDS, pair = i % STAGED_WORDS;
-            const index_t pixel = first_pixel + m * 16 + row;
-            const int k = warp_n + pair * 2;
+            const index_t pixel = first_pixel + warp_m + m * 16 + row;
+            const int k = n_tile * TILE_N + warp_n + pair * 2;
             if (pixel < pixels) *(unsigned*)(y + pixel * K + k) = staged[row * STAGED_PITCH + pair];
         }
         __syncwarp();

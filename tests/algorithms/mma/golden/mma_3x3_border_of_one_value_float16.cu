@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,20 --filter 33,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm mma \
-//     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set tile_m=16 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=6 \
 //     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=1 --set min_blocks=9
 //
 // layer  x[N, H, W, 20] * w[33, 20, 3, 3] -> y[N, P, Q, 33], stride 1, padding 1 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is a
 //        constant of the text
-// plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 30720 bytes
+// plan   tiles of 16 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 6 stages, 61440 bytes
 //        of shared memory
 // cost   a warp's 16 pixels x 16 filters: 18 warp loads, 0 shuffles, 1536 FMA a lane, about 54 registers (direct: 1440
 //        loads)
@@ -33,7 +33,7 @@ constexpr int WARP_N = 16;                      // filters
 constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 pixels,
 constexpr int MATRICES_N = 2;                   // of 8 filters
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 5120;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
@@ -54,7 +54,7 @@ __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsign
 __device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.

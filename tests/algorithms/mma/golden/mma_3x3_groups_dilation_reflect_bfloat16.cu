@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,32 --filter 48,3,3 --padding 2 --padding-mode reflect --dilation 2,2 --groups 4 \
 //     --dtype bfloat16 --layout NHWC --arch sm_90 --algorithm mma \
-//     --set tile_m=128 --set tile_n=16 --set tile_k=32 --set warps_m=4 --set warps_n=1 --set stages=4 \
-//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=2 --set min_blocks=7
+//     --set tile_m=32 --set tile_n=16 --set tile_k=32 --set warps_m=2 --set warps_n=1 --set stages=5 \
+//     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=2 --set min_blocks=18
 //
 // layer  x[N, H, W, 32] * w[48, 8, 3, 3] -> y[N, P, Q, 48], stride 1, padding 2 (reflect), dilation 2, groups 4,
 //        bfloat16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 128 pixels x 16 filters x 32 products on the tensor cores, 4 x 1 warps a block, 4 stages, 36864 bytes
+// plan   tiles of 32 pixels x 16 filters x 32 products on the tensor cores, 2 x 1 warps a block, 5 stages, 15360 bytes
 //        of shared memory
-// cost   a warp's 32 pixels x 16 filters: 15 warp loads, 0 shuffles, 1536 FMA a lane, about 72 registers (direct: 1152
+// cost   a warp's 16 pixels x 16 filters: 9 warp loads, 0 shuffles, 768 FMA a lane, about 54 registers (direct: 576
 //        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
@@ -28,24 +28,24 @@ constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int DILATION_H = 2;                   // input rows from one tap to the next
 constexpr int DILATION_W = 2;                   // input columns from one tap to the next
-constexpr int TILE_M = 128;                     // tile of a block: pixels,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
 constexpr int TILE_N = 16;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 3;                      // tiles of the reduction
-constexpr int WARP_M = 32;                      // tile of a warp: pixels,
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
 constexpr int WARP_N = 16;                      // filters
-constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 pixels,
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 pixels,
 constexpr int MATRICES_N = 2;                   // of 8 filters
-constexpr int WARPS_M = 4;                      // warps along pixels
-constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 4608;                     // elements of such a tile, pixels and filters
+constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int THREADS = 64;                     // threads of a block
+constexpr int STAGES = 5;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 1536;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 4;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int CHUNKS = 9;                       // copies of all products of an output
 constexpr int COPY_COLUMNS = 4;                 // copies of a row that a block makes at once,
-constexpr int COPY_ROWS = 32;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
+constexpr int COPY_ROWS = 16;                   // rows that it copies at once
+constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 1;                // copies of a thread into a tile of filters
 constexpr int STAGED_WORDS = 8;                 // of two filters: a pixel's of a warp, on its way to y,
 constexpr int STAGED_PITCH = 12;                // and from one pixel's to the next in shared memory
@@ -69,7 +69,7 @@ __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 3;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -117,7 +117,6 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 #pragma unroll
     for (int i = 0; i < FILTER_COPIES; ++i) {
         const int cell = threadIdx.x + i * THREADS;
-        if (cell >= TILE_N * CELLS) break;
         wc_copy_async_16(to + cell_at(cell / CELLS, cell % CELLS),
             from + cell / CELLS * (K_STEPS * TILE_K) + cell % CELLS * 8);
     }
@@ -165,7 +164,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 7)
+extern "C" __global__ void __launch_bounds__(THREADS, 18)
 mma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90 \
 //     --algorithm mma \
-//     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set tile_m=32 --set tile_n=64 --set tile_k=64 --set warps_m=1 --set warps_n=4 --set stages=6 \
 //     --set splits=1 --set groups_tile=1 --set vector=8 --set store_vector=8 --set min_blocks=7
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 3 stages, 36864 bytes
+// plan   tiles of 32 pixels x 64 filters x 64 products on the tensor cores, 1 x 4 warps a block, 6 stages, 73728 bytes
 //        of shared memory
 // cost   a warp's 32 pixels x 16 filters: 54 warp loads, 0 shuffles, 9216 FMA a lane, about 66 registers (direct: 9216
 //        loads)
@@ -32,7 +32,7 @@ constexpr int WARP_N = 16;                      // filters
 constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
 constexpr int MATRICES_N = 4;                   // of 8 pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
@@ -62,7 +62,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.

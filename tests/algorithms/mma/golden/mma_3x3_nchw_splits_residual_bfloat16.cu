@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,128,H,W --filter 65,3,3 --padding 1 --dtype bfloat16 --epilogue residual --arch sm_90 \
 //     --algorithm mma \
-//     --set tile_m=64 --set tile_n=32 --set tile_k=64 --set warps_m=4 --set warps_n=1 --set stages=3 \
-//     --set splits=4 --set vector=8 --set store_vector=1 --set min_blocks=7
+//     --set tile_m=32 --set tile_n=32 --set tile_k=64 --set warps_m=2 --set warps_n=2 --set stages=6 \
+//     --set splits=4 --set vector=8 --set store_vector=1 --set min_blocks=9
 //
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1, bfloat16, then residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 pixels x 32 filters x 64 products on the tensor cores, 4 x 1 warps a block, 3 stages, 36864 bytes
+// plan   tiles of 32 pixels x 32 filters x 64 products on the tensor cores, 2 x 2 warps a block, 6 stages, 49152 bytes
 //        of shared memory
-// cost   a warp's 16 pixels x 32 filters: 108 warp loads, 0 shuffles, 18432 FMA a lane, about 72 registers (direct:
-//        18432 loads)
+// cost   a warp's 16 pixels x 16 filters: 72 warp loads, 0 shuffles, 9216 FMA a lane, about 54 registers (direct: 9216
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
@@ -24,26 +24,26 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 64;                      // tile of a block: pixels,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
 constexpr int TILE_N = 32;                      // filters,
 constexpr int TILE_K = 64;                      // products of an output
 constexpr int K_STEPS = 18;                     // tiles of the reduction
 constexpr int N_TILES = 3;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int WARP_M = 16;                      // tile of a warp: pixels,
-constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 filters,
+constexpr int WARP_N = 16;                      // filters
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
 constexpr int MATRICES_N = 2;                   // of 8 pixels
-constexpr int WARPS_M = 4;                      // warps along pixels
+constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 6144;                     // elements of such a tile, pixels and filters
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 8;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
+constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
@@ -65,7 +65,7 @@ __device__ __forceinline__ float finish(float value, float residual) {
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -230,7 +230,7 @@ to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhw
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 7)
+extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter, float* __restrict__ partial_sums,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];

@@ -2,16 +2,16 @@
 // Emit it again with
 //   warpconv emit --input N,128,H,W --filter 65,3,3 --padding 1 --padding-mode reflect --precision tf32x3 \
 //     --epilogue residual --arch sm_90 --algorithm mma \
-//     --set tile_m=64 --set tile_n=32 --set tile_k=32 --set warps_m=4 --set warps_n=1 --set stages=3 \
-//     --set splits=4 --set vector=4 --set store_vector=1 --set min_blocks=5
+//     --set tile_m=32 --set tile_n=16 --set tile_k=32 --set warps_m=2 --set warps_n=1 --set stages=6 \
+//     --set splits=4 --set vector=4 --set store_vector=1 --set min_blocks=10
 //
 // layer  x[N, 128, H, W] * w[65, 128, 3, 3] -> y[N, 65, P, Q], stride 1, padding 1 (reflect), float32, tf32x3 products,
 //        then residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 pixels x 32 filters x 32 products in two parts of TF32 on the tensor cores, 4 x 1 warps a block, 3
+// plan   tiles of 32 pixels x 16 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 1 warps a block, 6
 //        stages, 36864 bytes of shared memory
-// cost   a warp's 16 pixels x 32 filters: 216 warp loads, 0 shuffles, 18432 FMA a lane, about 92 registers (direct:
-//        18432 loads)
+// cost   a warp's 16 pixels x 16 filters: 216 warp loads, 0 shuffles, 9216 FMA a lane, about 84 registers (direct: 9216
+//        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
 // tile of both, TILE_K products at a time. Pixels are gathered from x in NHWC, as an entry before it leaves it, the
@@ -25,26 +25,26 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
-constexpr int TILE_M = 64;                      // tile of a block: pixels,
-constexpr int TILE_N = 32;                      // filters,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
+constexpr int TILE_N = 16;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 36;                     // tiles of the reduction
-constexpr int N_TILES = 3;                      // tiles of a group's filters
+constexpr int N_TILES = 5;                      // tiles of a group's filters
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int WARP_M = 16;                      // tile of a warp: pixels,
-constexpr int WARP_N = 32;                      // filters
-constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of 16 filters,
+constexpr int WARP_N = 16;                      // filters
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
 constexpr int MATRICES_N = 2;                   // of 8 pixels
-constexpr int WARPS_M = 4;                      // warps along pixels
-constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 3072;                     // elements of such a tile, pixels and filters
+constexpr int WARPS_M = 2;                      // warps along pixels
+constexpr int THREADS = 64;                     // threads of a block
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 1536;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 32;                  // copies of a tap
 constexpr int CHUNKS = 288;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
-constexpr int COPY_ROWS = 16;                   // rows that it copies at once
+constexpr int COPY_ROWS = 8;                    // rows that it copies at once
 constexpr int PIXEL_COPIES = 4;                 // copies of a thread into a tile of pixels
 constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
@@ -71,7 +71,7 @@ __device__ __forceinline__ float finish(float value, float residual) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -191,12 +191,12 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 __device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
     float zero = 0.0f;
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+    for (int block = 0; block < MATRICES_N; ++block)
         zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
     unsigned blocks = 0u;
     if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+    for (int block = 0; block < MATRICES_N; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu,
             zero_of(sums[block / MATRICES_N][block % MATRICES_N]) != 0.0f) << block;
     return blocks;
@@ -206,14 +206,14 @@ __device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES
 __device__ __forceinline__ float4 sums_of(const float4 (&sums)[MATRICES_M][MATRICES_N], int wanted) {
     float4 found = {};
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+    for (int block = 0; block < MATRICES_N; ++block)
         if (block == wanted) found = sums[block / MATRICES_N][block % MATRICES_N];
     return found;
 }
 
 __device__ __forceinline__ void set_sums(float4 (&sums)[MATRICES_M][MATRICES_N], int wanted, float4 to) {
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
+    for (int block = 0; block < MATRICES_N; ++block)
         if (block == wanted) sums[block / MATRICES_N][block % MATRICES_N] = to;
 }
 
@@ -372,7 +372,7 @@ to_nhwc(const float* __restrict__ x, float* __restrict__ x_nhwc, int N, int H, i
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
+extern "C" __global__ void __launch_bounds__(THREADS, 10)
 mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restrict__ partial_sums, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(128) element shared[];

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,64,H,W --filter 64,3,3 --padding 1 --precision tf32x3 --epilogue bias,relu \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=16 --set tile_n=64 --set tile_k=32 --set warps_m=1 --set warps_n=4 --set stages=3 \
+//     --set tile_m=32 --set tile_n=32 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=6 \
 //     --set splits=1 --set groups_tile=1 --set vector=4 --set store_vector=1 --set min_blocks=6
 //
 // layer  x[N, 64, H, W] * w[64, 64, 3, 3] -> y[N, 64, P, Q], stride 1, padding 1, float32, tf32x3 products, then bias,
 //        relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 1 x 4 warps a block, 3
-//        stages, 30720 bytes of shared memory
-// cost   a warp's 16 pixels x 16 filters: 90 warp loads, 0 shuffles, 4608 FMA a lane, about 75 registers (direct: 4608
+// plan   tiles of 32 pixels x 32 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 6
+//        stages, 49152 bytes of shared memory
+// cost   a warp's 16 pixels x 16 filters: 72 warp loads, 0 shuffles, 4608 FMA a lane, about 78 registers (direct: 4608
 //        loads)
 //
 // A product of matrices on the tensor cores: output pixels times filters, over all taps and channels. A block makes a
@@ -25,24 +25,27 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_M = 16;                      // tile of a block: pixels,
-constexpr int TILE_N = 64;                      // filters,
+constexpr int TILE_M = 32;                      // tile of a block: pixels,
+constexpr int TILE_N = 32;                      // filters,
 constexpr int TILE_K = 32;                      // products of an output
 constexpr int K_STEPS = 18;                     // tiles of the reduction
+constexpr int N_TILES = 2;                      // tiles of a group's filters
+constexpr int WARP_M = 16;                      // tile of a warp: pixels,
 constexpr int WARP_N = 16;                      // filters
 constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
 constexpr int MATRICES_N = 2;                   // of 8 pixels
+constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
-constexpr int STAGE = 2560;                     // elements of such a tile, pixels and filters
+constexpr int STAGES = 6;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 2048;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
 constexpr int TAP_CHUNKS = 16;                  // copies of a tap
 constexpr int CHUNKS = 144;                     // copies of all products of an output
 constexpr int COPY_COLUMNS = 8;                 // copies of a row that a block makes at once,
 constexpr int COPY_ROWS = 16;                   // rows that it copies at once
-constexpr int PIXEL_COPIES = 1;                 // copies of a thread into a tile of pixels
-constexpr int FILTER_COPIES = 4;                // copies of a thread into a tile of filters
+constexpr int PIXEL_COPIES = 2;                 // copies of a thread into a tile of pixels
+constexpr int FILTER_COPIES = 2;                // copies of a thread into a tile of filters
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -60,7 +63,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 4;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
@@ -337,7 +340,7 @@ __device__ __forceinline__ void store_filters(float* to, bool exists, int filter
 // launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    constexpr int ROW = K_STEPS * TILE_K, ROWS = TILE_N;               // products of a filter, filters of a group
+    constexpr int ROW = K_STEPS * TILE_K, ROWS = N_TILES * TILE_N;     // products of a filter, filters of a group
     for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)ROWS * ROW;
             i += gridDim.x * SIDE_THREADS) {
         const int product = (int)(i % ROW), row = (int)(i / ROW % ROWS), group = (int)(i / ROW / ROWS);
@@ -411,16 +414,16 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     // this block's tile: blocks count tiles of filters first, then groups, then tiles of pixels
-    const int group = 0;
-    const index_t first_pixel = (index_t)blockIdx.x * TILE_M;
+    const int n_tile = blockIdx.x % N_TILES, group = 0;
+    const index_t first_pixel = (index_t)(blockIdx.x / N_TILES) * TILE_M;
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int warp_m = 0, warp_n = warp * WARP_N;
+    const int warp_m = warp % WARPS_M * WARP_M, warp_n = warp / WARPS_M * WARP_N;
 
     // what this thread copies: of some pixels' windows the same column of products, of some filters the same cell
     const int column = threadIdx.x % COPY_COLUMNS;
     const Windows windows = windows_of(first_pixel, pixels, pixels_y, group, H, W, Q);
-    const element* filters_from = filter;
+    const element* filters_from = filter + (long long)n_tile * (TILE_N * K_STEPS * TILE_K);
 
     float4 sums[MATRICES_M][MATRICES_N] = {};
     // the first tiles on their way
@@ -464,8 +467,8 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
 #pragma unroll 1
     for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
         const int block = __ffs(blocks) - 1, m = block / MATRICES_N, n = block % MATRICES_N;
-        const int k = warp_n + m * 16 + lane / 4, other_k = k + 8;
-        const index_t pixel = first_pixel + n * 8 + lane % 4 * 2, other_pixel = pixel + 1;
+        const int k = n_tile * TILE_N + warp_n + m * 16 + lane / 4, other_k = k + 8;
+        const index_t pixel = first_pixel + warp_m + n * 8 + lane % 4 * 2, other_pixel = pixel + 1;
         const float4 wanted =
             existing(sums_of(sums, block), k < K_GROUP, other_k < K_GROUP, pixel < pixels, other_pixel < pixels);
         const int row = k, other_row = other_k;
@@ -479,13 +482,13 @@ mma_3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, const float* __r
 #pragma unroll
     for (int n = 0; n < MATRICES_N; n += 4) {
         // what this lane stores of the pixels of four matrices, in the first filter
-        const index_t stored = first_pixel + n * 8 + lane_stored;
+        const index_t stored = first_pixel + warp_m + n * 8 + lane_stored;
         const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int first_k = warp_n + m * 16 + half * 8;                       // the first of eight filters
+                const int first_k = n_tile * TILE_N + warp_n + m * 16 + half * 8;     // the first of eight filters
                 const index_t at = stored_at + first_k * pixels_y;
                 const float bias_k = __ldg(bias + first_k + lane / 4);
                 float values[8] = {};

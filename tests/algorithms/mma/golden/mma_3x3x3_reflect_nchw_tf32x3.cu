@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,64,D,H,W --filter 64,3,3,3 --stride 2,2,2 --padding 1 --padding-mode reflect \
 //     --precision tf32x3 --epilogue residual --index-bits 32 --arch sm_90 --algorithm mma \
-//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
+//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=4 \
 //     --set splits=2 --set vector=4 --set store_vector=1 --set min_blocks=3
 //
 // layer  x[N, 64, D, H, W] * w[64, 64, 3, 3, 3] -> y[N, 64, Z, P, Q], stride 2, padding 1 (reflect), float32, tf32x3
 //        products, then residual
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 3
-//        stages, 49152 bytes of shared memory
+// plan   tiles of 64 pixels x 64 filters x 32 products in two parts of TF32 on the tensor cores, 2 x 2 warps a block, 4
+//        stages, 65536 bytes of shared memory
 // cost   a warp's 32 pixels x 32 filters: 432 warp loads, 0 shuffles, 55296 FMA a lane, about 139 registers (direct:
 //        55296 loads)
 //
@@ -41,7 +41,7 @@ constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of
 constexpr int MATRICES_N = 4;                   // of 8 pixels
 constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 8;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int VECTOR = 4;                       // channels of a copy
@@ -75,7 +75,7 @@ __device__ __forceinline__ float finish(float value, float residual) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.

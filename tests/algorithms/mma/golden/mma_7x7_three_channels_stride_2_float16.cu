@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm mma \
-//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=4 \
+//     --set tile_m=64 --set tile_n=64 --set tile_k=32 --set warps_m=2 --set warps_n=2 --set stages=5 \
 //     --set splits=1 --set groups_tile=1 --set vector=1 --set store_vector=8 --set min_blocks=3
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 4 stages, 32768 bytes
+// plan   tiles of 64 pixels x 64 filters x 32 products on the tensor cores, 2 x 2 warps a block, 5 stages, 40960 bytes
 //        of shared memory
 // cost   a warp's 32 pixels x 32 filters: 90 warp loads, 0 shuffles, 5120 FMA a lane, about 152 registers (direct: 4704
 //        loads)
@@ -36,7 +36,7 @@ constexpr int MATRICES_M = 2;                   // matrices of a warp's tile: of
 constexpr int MATRICES_N = 4;                   // of 8 filters
 constexpr int WARPS_M = 2;                      // warps along pixels
 constexpr int THREADS = 128;                    // threads of a block
-constexpr int STAGES = 4;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGES = 5;                       // tiles in shared memory: copied, or multiplied
 constexpr int STAGE = 4096;                     // elements of such a tile, pixels and filters
 constexpr int CELLS = 4;                        // cells of 16 bytes in a row of a tile in shared memory
 constexpr int TAP_CHUNKS = 3;                   // copies of a tap
@@ -55,7 +55,7 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 2;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 3;" ::: "memory"); }
 
 // Where a cell of a row lies in a tile. Cells change places from row to row, so that the eight rows of a matrix, which
 // are loaded at once, lie in different banks.
