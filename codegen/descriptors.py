@@ -24,7 +24,7 @@ MOST_SIZE = 2**32           # elements along a dimension
 MOST_DISTANCE = 2**40       # bytes, less one
 MOST_BOX = 256              # elements of a box along a dimension, channels of a pixel
 MOST_PIXELS = 1024          # of an im2col copy
-MOST_STRIDE = 8             # from one pixel of an im2col copy to the next
+MOST_STRIDE = 8             # from one pixel of a copy to the next
 # Of the im2col walk, by the array's dimensions: where corners may lie, and how far a tap from the window's first
 CORNERS = {4: range(-128, 128), 5: range(-16, 16)}
 MOST_OFFSET = {4: 255, 5: 31}
@@ -62,11 +62,21 @@ class TensorMap:
         """Of the array."""
         return self.sizes[-1] * self.distances[-1]
 
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """From one element of a copy to the next, along each dimension."""
+        return _steps(self.strides, len(self.sizes))
+
+    @property
+    def spans(self) -> tuple[int, ...]:
+        """Elements along each dimension within which those of a box lie."""
+        return tuple(count * step for count, step in zip(self.box, self.steps))
+
     def packed(self, address: int) -> bytes:
         """The 128 bytes that the CPU device takes in a descriptor's place."""
         im2col = self.walk is Walk.IM2COL
-        strides = (1, *self.strides, 1) if im2col else (1,) * len(self.sizes)
-        numbers = (*_filled(strides, 8), *_filled(self.sizes, 5), *_filled(self.distances, 4), *_filled(self.box, 5),
+        box = self.box if im2col else self.spans
+        numbers = (*_filled(self.steps, 8), *_filled(self.sizes, 5), *_filled(self.distances, 4), *_filled(box, 5),
                    *_filled(self.lower, 3), *_filled(self.upper, 3))
         data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *numbers, self.rounded)
         return data.ljust(BYTES, b"\0")
@@ -93,7 +103,7 @@ class Descriptor:
     lower, upper : tuple of int
         Columns, rows and of volumes planes by which the walk of windows begins and ends beside the image (im2col).
     strides : tuple of int
-        The same from one window to the next (im2col).
+        The same from one window to the next, or from one element of a box to the next.
     reach : tuple of int
         The same from a window's first tap to its last (im2col).
     windows : Length or None
@@ -125,6 +135,8 @@ class Descriptor:
                 f"{self.walk.value}, ")
         if self.walk is Walk.TILED:
             text += f"boxes of {' x '.join(map(str, self.box))}"
+            if max(self.strides) > 1:
+                text += f", strides {', '.join(map(str, _steps(self.strides, len(self.sizes))))}"
         else:
             text += (f"{self.box[0]} channels of {self.box[1]} pixels, corners ({', '.join('WHD'[:len(self.lower)])}) "
                      f"{self.lower} and {self.upper}, strides {', '.join(map(str, (1, *self.strides, 1)))}")
@@ -155,9 +167,16 @@ class Descriptor:
             return f"rows of {inner} bytes under a swizzle of {self.swizzle} (no more than it)"
         if self.rounded and self.dtype is not DType.FLOAT32:
             return f"elements of {self.dtype.value} rounded to TF32 (float32 ones are)"
-        along = self.box if self.walk is Walk.TILED else self.box[:1]
+        along = self.box[:1]
+        if self.walk is Walk.TILED:
+            steps = _steps(self.strides, len(self.sizes))
+            along = tuple(count * step for count, step in zip(self.box, steps))
         if not all(1 <= n <= MOST_BOX for n in along):
             return f"boxes of {' x '.join(map(str, along))} elements (1 to {MOST_BOX} along each dimension)"
+        if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
+            words = ("columns", "rows", "planes")
+            apart = " and ".join(f"{stride} {word}" for stride, word in list(zip(self.strides, words))[::-1])
+            return f"strides of {apart} (1 to {MOST_STRIDE})"
         each = self.sizes[0].each * self.dtype.itemsize
         if each % ALIGNMENT and not self.sizes[0].by:
             return f"pixels {each} bytes apart (a multiple of {ALIGNMENT})"
@@ -170,10 +189,6 @@ class Descriptor:
         for corner in (*self.lower, *self.upper):
             if corner not in corners:
                 return f"a corner of {corner} pixels ({corners[0]} to {corners[-1]}): padding, filter or dilation"
-        if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
-            words = ("columns", "rows", "planes")
-            steps = " and ".join(f"{stride} {word}" for stride, word in list(zip(self.strides, words))[::-1])
-            return f"strides of {steps} (1 to {MOST_STRIDE})"
         if max(self.reach) > furthest:
             return f"taps {max(self.reach)} pixels from a window's first (at most {furthest}): filter or dilation"
         return None
@@ -190,6 +205,11 @@ class Descriptor:
             if distance >= MOST_DISTANCE:
                 return f"distances of {distance} bytes (less than 2^40)"
         return None
+
+
+def _steps(strides: tuple[int, ...], dimensions: int) -> tuple[int, ...]:
+    """``strides``, of columns, rows and planes, as steps along all dimensions: channels before them, images behind."""
+    return (1, *strides, 1) if max(strides) > 1 else (1,) * dimensions
 
 
 def _filled(values: tuple[int, ...], count: int) -> tuple[int, ...]:

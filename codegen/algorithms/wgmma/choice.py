@@ -12,6 +12,7 @@ most. Those of float32 are of a sketch of the kernel, brought by SPLIT_STEP to w
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
@@ -27,8 +28,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, group_columns, is_flat, is_one_tap,
-                      is_passed, is_sampled, is_staged, make_numbers, plane_columns, slice_of, store_units,
-                      stored_channels)
+                      is_passed, is_sampled, is_staged, make_numbers, phases_of, plane_columns, reach_of, slice_of,
+                      store_units, stored_channels)
 from .options import Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
@@ -40,6 +41,7 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 LEAST_STEPS = 4                 # of the reduction that are left to each part of a sum
 PLANE_UNIT = 8                  # pixels of 16 bits in 16 bytes: what images in NCHW are a multiple of to be read there
 LEAST_HALO_WIDTH = 14           # of the outputs, from which on a box for all taps is tried
+MOST_PHASES = 4                 # of a box, each a copy
 MOST_ACROSS = 4                 # boxes across an image
 # Cycles of a multiprocessor besides those of parts/wgmma.py
 SHARED_BYTES = 128.0            # that it reads of shared memory in a cycle
@@ -70,6 +72,7 @@ SPLIT_CYCLES = 800.0            # of a warp for 32 pixels of a box, by its instr
 SPLIT_STEP = {Form.HALO: 1.2, Form.IM2COL: 1.4}
 FLAT_SHARE = 1.3                # times these cycles 40 layers of 1x1 filters read as NCHW has them took (1.2 to 1.55;
                                 # an H200, 2026-11-26)
+FILTER_LATENCY = 1150.0         # of a stage of filters alone (14 layers, an H200, 2026-11-27)
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
@@ -157,7 +160,7 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
 
 def _box_outputs(spec: KernelSpec, shape: ConvShape) -> list[int]:
     """Output columns of a box: equal shares of a row, as few as a box is wide enough for, or some more."""
-    widest = MOST_BOX - (spec.s - 1)
+    widest = MOST_BOX // spec.stride[1] - reach_of(spec)[1]
     if widest < 1:
         return []
     fewest = -(-shape.q // widest)
@@ -168,9 +171,14 @@ def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of whole boxes, for layers whose taps lie side by side."""
     if halo_refusal(spec) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
+    if spec.stride != (1, 1) and not (is_split(spec) and any(map(operator.gt, spec.taps, spec.stride))):
+        # boxes of phases pay where a pixel is split for all its windows; copies alone take 1.05 to 1.5 times as long as
+        # the walk's (14 layers of stride 2 in float16 and tf32, an H200, 2026-11-27)
+        return
+    down, across = reach_of(spec)
     for columns in _box_outputs(spec, shape):
-        for rows in range(1, min(shape.p, 16, MOST_BOX - (spec.r - 1)) + 1):
-            needed = rows * (columns + spec.s - 1) - (spec.s - 1)
+        for rows in range(1, min(shape.p, 16, MOST_BOX // spec.stride[0] - down) + 1):
+            needed = rows * (columns + across) - across
             for filters in FILTERS:
                 parts = GROUPS if filters < GROUPS * ROWS else 1
                 pixels = -(-needed // (8 * parts)) * 8 * parts
@@ -191,8 +199,15 @@ def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
         return "one box for all taps is for images"
     if turned and not (is_split(spec) and spec.layout is Layout.NCHW):
         return "boxes of planes are for NCHW in fp16x3"
-    if spec.stride != (1, 1) or spec.dilation != (1, 1):
-        return "one box for all taps is for stride 1 and dilation 1"
+    if spec.dilation != (1, 1):
+        return "one box for all taps is for dilation 1"
+    if any(stride > 1 == taps for stride, taps in zip(spec.stride, spec.taps)):
+        return "one box for all taps is for stride 1 along axes of one tap"
+    if turned and spec.stride != (1, 1):
+        return "boxes of planes are for stride 1"
+    if math.prod(phases_of(spec)) > MOST_PHASES:
+        return (f"one box for all taps would be one of {math.prod(phases_of(spec))} phases, as the stride is "
+                f"{spec.stride[0]} x {spec.stride[1]} (at most {MOST_PHASES})")
     if spec.r * spec.s == 1 and turned:
         return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
     if spec.r * spec.s == 1:
@@ -342,8 +357,9 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
     if options.turned:
         splitting = max(splitting, LATENCY_CYCLES / max(1, options.turned - 1) / taps)
     shared = instructions * (ROWS + columns) * INSTRUCTION_BYTES + copied + SPLIT_PASSES * box
+    latency = FILTER_LATENCY if options.form is Form.HALO else LATENCY_CYCLES
     longest = max(instructions * columns * COLUMN_CYCLES / SPLIT_RATE, shared / SHARED_BYTES, copying, splitting,
-                  LATENCY_CYCLES / (options.stages - 1))
+                  latency / (options.stages - 1))
     return SPLIT_STEP[options.form] * longest + STEP_CYCLES
 
 

@@ -79,8 +79,11 @@ class WgmmaNumbers:
     barriers_at: int
     arrived_at: int
     shared_bytes: int
-    box_columns: int = 1        # halo: pixels of the box,
+    box_columns: int = 1        # halo: pixels of the box, or of one of its phases,
     box_rows: int = 1
+    phases: int = 1             # of which there are so many,
+    phases_across: int = 1      # along a row,
+    phase_pixels: int = 1       # from one to the next in shared memory
     box_bytes: int = 1
     loop: str = Form.IM2COL.value       # the fragment that waits for stages and multiplies
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
@@ -212,8 +215,35 @@ def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
 
 
 def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
-    """Rows and columns of the pixels of all taps of a tile (halo)."""
-    return options.rows + spec.r - 1, options.columns + spec.s - 1
+    """Rows and columns of the pixels of all taps of a tile (halo): of one of the box's phases."""
+    down, across = reach_of(spec)
+    return options.rows + down, options.columns + across
+
+
+def reach_of(spec: KernelSpec) -> tuple[int, int]:
+    """Rows and columns of a phase from a window's first tap to its last."""
+    return -(-spec.r // spec.stride[0]) - 1, -(-spec.s // spec.stride[1]) - 1
+
+
+def phases_of(spec: KernelSpec) -> tuple[int, int]:
+    """Sets of rows and columns of a box, those equal modulo the stride, each a box of its own: so that the pixels of a
+    tap lie side by side. There is none that no tap reads."""
+    return min(spec.r, spec.stride[0]), min(spec.s, spec.stride[1])
+
+
+def phase_pixels(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """Pixels in shared memory from one phase of a box to the next: copies begin where the swizzle does."""
+    pixels = math.prod(box_of(spec, options))
+    return pixels if math.prod(phases_of(spec)) == 1 else aligned(pixels, ALIGNMENT // ROW_BYTES)
+
+
+def reached_pixels(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
+    """Pixels of a box of all phases, and those from its first to the last that products read, which may be behind it:
+    of columns that are dropped."""
+    (down, across), columns = reach_of(spec), box_of(spec, options)[1]
+    phases, each = math.prod(phases_of(spec)), phase_pixels(spec, options)
+    whole = (phases - 1) * each + math.prod(box_of(spec, options))
+    return whole, max(whole, (phases - 1) * each + options.pixels + down * columns + across)
 
 
 def columns_before(spec: KernelSpec) -> int:
@@ -241,9 +271,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     all_planes = planes_each * (1 if shared_out else GROUPS)
     planes_bytes = step_channels(spec) * ROW_BYTES
     if halo:
-        # the last row of pixels that the last tap's products read, of columns that are dropped
-        reached = max(box_rows * box_columns, options.pixels + (spec.r - 1) * box_columns + spec.s - 1)
-        pixel_bytes = aligned(reached * ROW_BYTES)
+        pixel_bytes = aligned(reached_pixels(spec, options)[1] * ROW_BYTES)
         ring = options.boxes * pixel_bytes + options.stages * filter_bytes
         outputs = options.rows * options.columns
         buffers_each, shared_buffer = 1, not shared_out
@@ -285,7 +313,9 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         planes=all_planes if planes else 0, planes_each=planes_each, planes_bytes=planes_bytes,
         group_bytes=0 if shared_out else planes_each * planes_bytes,
         plane_channels=step_channels(spec),
-        filter_channels=channels, spare_rows=spare_rows, box_bytes=box_rows * box_columns * ROW_BYTES)
+        filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases_of(spec)) if halo else 1,
+        phases_across=phases_of(spec)[1] if halo else 1, phase_pixels=phase_pixels(spec, options) if halo else 1,
+        box_bytes=(math.prod(phases_of(spec)) if halo else 1) * box_rows * box_columns * ROW_BYTES)
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

@@ -184,7 +184,7 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
         return replace(made, sizes=(pixels, Length(each=spec.c), n), box=(PLANE_PIXELS, step_channels(spec), 1))
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
-        return replace(made, box=(each, columns, rows, 1))
+        return replace(made, box=(each, columns, rows, 1), strides=spec.stride[::-1])
     if is_plain(spec, options):
         pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
@@ -282,8 +282,9 @@ def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Split
 def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> str:
     tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
     if options.form is Form.HALO:
+        phases = f"{numbers.phases} phases of " if numbers.phases > 1 else ""
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
-                 f"{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes"
+                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes"
                  + (f", of {options.turned} boxes of planes" if options.turned else ""))
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, GROUPS, ROW_BYTES, ROWS,
@@ -9,8 +11,8 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .numbers import (SIDE_THREADS, aligned, box_of, columns_before, group_columns, is_flat, is_plain, plane_columns,
-                      store_units, stores_from_registers)
+from .numbers import (SIDE_THREADS, aligned, box_of, columns_before, group_columns, is_flat, is_plain, phase_pixels,
+                      phases_of, plane_columns, reached_pixels, store_units, stores_from_registers)
 from .options import Form, WgmmaOptions
 
 SLICE = 32                      # channels of a step: a row of floats, or of their parts
@@ -55,8 +57,12 @@ class SplitNumbers:
     box_columns: int            # halo: pixels of the box,
     box_rows: int
     boxes: int
-    box_pixels: int             # that are copied and split
-    box_bytes: int
+    phases: int                 # halo: of a box,
+    phases_across: int          # along a row,
+    phase_pixels: int           # from one to the next in shared memory,
+    idle_pixels: int            # of these behind a phase's own
+    box_pixels: int             # that are split
+    box_bytes: int              # that are copied
     pixel_bytes: int            # of shared memory
     plane_columns: int          # of a box before it is turned:
     plane_pixels: int
@@ -106,11 +112,13 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     slices, taps = -(-spec.c // SLICE), spec.r * spec.s
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     box_pixels = box_rows * box_columns if halo else options.pixels
-    # the last row of pixels that the last tap's products read, of columns that are dropped
-    reached = max(box_pixels, options.pixels + (spec.r - 1) * box_columns + spec.s - 1) if halo else box_pixels
+    phases, reached = 1, box_pixels
+    if halo:
+        phases = math.prod(phases_of(spec))
+        box_pixels, reached = reached_pixels(spec, options)
     boxes = options.boxes if halo else options.stages
     across = plane_columns(spec, options) if options.turned else box_columns
-    copied_bytes = ROW_BYTES * (box_rows * across if halo else options.pixels)
+    copied_bytes = ROW_BYTES * (phases * box_rows * across if halo else options.pixels)
     pixel_bytes, filter_bytes = aligned(reached * ROW_BYTES), options.filters * ROW_BYTES
     turned_bytes = aligned(copied_bytes) if options.turned else 0
     turned_at = boxes * pixel_bytes
@@ -137,7 +145,10 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
         depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
         boxes=boxes,
-        box_pixels=box_pixels, box_bytes=box_pixels * ROW_BYTES, pixel_bytes=pixel_bytes,
+        phases=phases, phases_across=phases_of(spec)[1] if halo else 1,
+        phase_pixels=phase_pixels(spec, options) if halo else 1,
+        idle_pixels=phase_pixels(spec, options) - box_rows * box_columns if phases > 1 else 0,
+        box_pixels=box_pixels, box_bytes=copied_bytes, pixel_bytes=pixel_bytes,
         plane_columns=across, plane_pixels=box_rows * across, columns_before=columns_before(spec),
         copied_bytes=copied_bytes, turned_bytes=turned_bytes, turned_at=turned_at,
         filter_bytes=filter_bytes, scales_each=reached, spare_pixels=reached - box_pixels,

@@ -93,12 +93,13 @@ def _check(map_: _Fields, buffer: Buffer, entry: str) -> None:
         corners = _CORNERS[map_.rank]
         for corner in (*map_.lower[:map_.rank - 2], *map_.upper[:map_.rank - 2]):
             need(corner in corners, f"has a corner at {corner}; corners lie in {corners[0]} .. {corners[-1]}")
-        for stride in map_.element_strides[:map_.rank]:
-            need(1 <= stride <= _MOST_STRIDE, f"has element stride {stride}; they are 1 to {_MOST_STRIDE}")
     else:
         for i in dimensions:
             need(1 <= map_.box[i] <= _MOST_BOX, f"has a box of {map_.box[i]} in dimension {i}; it has 1 to {_MOST_BOX}")
-            need(map_.element_strides[i] == 1, "has element strides, which copies of boxes here have not")
+        need(map_.element_strides[0] == 1,
+             f"has element stride {map_.element_strides[0]} in its innermost dimension, where there is none but 1")
+    for stride in map_.element_strides[:map_.rank]:
+        need(1 <= stride <= _MOST_STRIDE, f"has element stride {stride}; they are 1 to {_MOST_STRIDE}")
     row = map_.box[0] * map_.element_bytes
     need(row % 16 == 0, f"copies rows of {row} bytes, which are no multiple of 16")
     need(not map_.swizzle or row <= map_.swizzle,

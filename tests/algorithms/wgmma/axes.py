@@ -69,8 +69,7 @@ def variants() -> Iterable[Row]:
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo or splits > 1 else 3)],
                    channels=CHANNELS[(0, 1, 3, 4)[i % 4] if halo else i % 6], padding=PADDINGS[i % 4],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
-                   layout="NHWC", stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile,
-                   splits=splits)
+                   layout="NHWC", stride=1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2, tile=tile, splits=splits)
     for i, tile in enumerate(NCHW_TILES * 2):
         splits = 1 + i // 3 % 2
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (4 - splits)], channels=CHANNELS[(6, 7, 2, 1, 5)[i % 5]],
@@ -87,7 +86,7 @@ def variants() -> Iterable[Row]:
         channels = ((8, 24, 1), (136, 72, 1), (33, 85, 1), (16, 136, 1))[i % 4 if tile[4] > 1 else 2]
         yield dict(filter=((3, 3), (2, 3))[i % 2], channels=channels, padding=PADDINGS[i % 4],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
-                   layout="NCHW", stride=1, dilation=1, tile=tile, splits=1)
+                   layout="NCHW", stride=1 + i // 5, dilation=1, tile=tile, splits=1)
     for i, tile in enumerate(PLANES * 2):
         yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
@@ -104,7 +103,7 @@ def variants() -> Iterable[Row]:
             yield dict(filter=(1, 1) if flat else ((3, 3), (2, 3), (1, 1))[i % (2 if halo else 3)],
                        channels=CHANNELS[place], padding="valid" if flat else PADDINGS[i % 4],
                        epilogue=WITH_RESIDUAL[-1 - i % len(WITH_RESIDUAL)], dtype="float32", numerics=way,
-                       layout=layout, stride=1 if halo else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2,
+                       layout=layout, stride=1 if turned else 1 + i % 2, dilation=1 if halo else 1 + i // 2 % 2,
                        tile=tile, splits=1 if halo or i % 3 == 2 else 1 + i % 2)
 
 

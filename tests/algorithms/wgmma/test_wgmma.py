@@ -14,6 +14,7 @@ from warpconv.codegen.algorithms.wgmma import ALGORITHM
 from warpconv.codegen.algorithms.wgmma.choice import candidates, choice, cycles, tiles_of
 from warpconv.codegen.algorithms.wgmma.numbers import make_numbers, resolved
 from warpconv.codegen.algorithms.wgmma.options import Form
+from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch, Hardware
 from warpconv.codegen.render import render
@@ -68,11 +69,33 @@ def test_plan_values_that_do_not_go_together(values, says):
         plan_layer(small(), algorithm="wgmma", settings=given)
 
 
-@pytest.mark.parametrize("changes", [dict(stride=2), dict(dilation=2), dict(r=1, s=1, padding=0), dict(k=33)])
+@pytest.mark.parametrize("changes", [dict(stride=(2, 3)), dict(stride=(2, 1), r=1), dict(dilation=2),
+                                     dict(r=1, s=1, padding=0), dict(k=33)])
 def test_one_box_serves_taps_that_lie_side_by_side(changes):
     with pytest.raises(UnsupportedSpec, match="one box for all taps"):
         plan_layer(small(**changes), algorithm="wgmma", settings={"form": "halo", "filters": 64, "pixels": 64,
                                                                   "rows": 2, "columns": 9})
+
+
+@on_cpu_device
+@pytest.mark.parametrize("changes", [
+    dict(), dict(stride=(2, 1)), dict(stride=(1, 2), k=33, layout="NCHW"),
+    dict(stride=(3, 1), padding=((2, 0), (0, 1))), dict(r=2, s=2, padding=0),
+    dict(r=3, s=1, stride=(2, 1), padding=(1, 0)), dict(r=5, s=5, padding=2, c=72)])
+def test_a_box_of_a_layer_that_strides_has_phases(changes):
+    """One for each row and column modulo the stride, and none that no tap reads."""
+    shape = small(**{**dict(c=64, h=21, w=19, stride=2), **changes})
+    made = plan_layer(shape, algorithm="wgmma", settings=dict(form="halo", filters=64, pixels=48, rows=4, columns=8,
+                                                             stages=3))
+    phases = min(shape.r, shape.stride[0]) * min(shape.s, shape.stride[1])
+    assert made.numbers.phases == phases and made.program.descriptor("x_map").strides == shape.stride[::-1]
+    checks.check_checked(made, shape)
+
+
+def test_boxes_of_phases_are_taken_where_pixels_are_split():
+    for sizes, name in (((128, 56, 3, 128, 2, 1), "halo"), ((96, 56, 2, 192, 2, 0), "im2col")):
+        assert plan_layer(layer(*sizes, dtype="float32"), algorithm="wgmma", arch="sm_90").options.form.value == name
+    assert plan_layer(layer(128, 56, 3, 128, 2, 1), algorithm="wgmma", arch="sm_90").options.form is Form.IM2COL
 
 
 def test_the_text_is_for_the_form_of_sm_90_that_has_the_instructions():
@@ -93,6 +116,17 @@ def test_descriptors_are_a_recipe_in_plan_text_and_program():
         assert str(described) in str(made) and str(described) in text
     numbers = walk.at(layer(64, 28, 3, 72, 2, 1))
     assert numbers.sizes == (64, 28, 28, 32) and numbers.distances == (128, 3584, 100352)
+
+
+def test_boxes_with_strides_are_told_by_what_they_span():
+    shape = layer(64, 28, 3, 72, 2, 1)
+    made = plan_layer(shape, algorithm="wgmma", settings=dict(form="halo", filters=128, pixels=104, rows=7, columns=14,
+                                                             stages=3))
+    box = made.program.descriptor("x_map")
+    assert "boxes of 64 x 15 x 8 x 1, strides 1, 2, 2, 1" in str(box)
+    assert box.at(shape).steps == (1, 2, 2, 1) and box.at(shape).spans == (64, 30, 16, 1)
+    assert "64 x 30 x 400 x 1" in replace(box, box=(64, 15, 200, 1)).refusal()
+    assert "strides of 9 rows and 2 columns" in replace(box, strides=(2, 9)).refusal()
 
 
 def test_asymmetric_padding_and_dilation_are_corners():

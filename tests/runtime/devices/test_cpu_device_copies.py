@@ -91,6 +91,24 @@ def test_boxes(mode, shape, box, at, swizzle):
         assert counts.load_bytes == 2 * np.count_nonzero(expected)
 
 
+@BOTH
+@pytest.mark.parametrize("strides, at", [((1, 2, 2, 1), (0, -1, 4, 2)), ((1, 1, 3, 1), (0, 5, -2, 0)),
+                                         ((1, 2, 1, 2), (8, 0, 0, 0))])
+def test_boxes_of_every_second_pixel(mode, strides, at):
+    """A box names what it spans, and has as many elements as steps begin in it."""
+    shape, spans = (3, 7, 9, 64), (32, 7, 5, 2)
+    box = [-(-span // stride) for span, stride in zip(spans, strides)]
+    x, size = numbers(*shape), 2 * int(np.prod(box))
+    y = np.zeros(size // 2, np.uint16)
+    ring(LOAD.format(call="wc_tma_load_4(shared, &map, full, c0, c1, c2, c3)"),
+         PARAMETERS + "int c0, int c1, int c2, int c3",
+         [TensorMap(read(x), pack(shape[::-1], spans, swizzle=64, element_strides=strides)), written(y), np.int32(size),
+          *map(np.int32, at)], mode=mode)
+    every = tuple(slice(None, None, stride) for stride in strides[::-1])
+    found = unswizzled(y.view(np.uint8), 64).view(np.uint16)
+    assert np.array_equal(found.reshape(-1), box_at(x, at, spans)[every].reshape(-1))
+
+
 CASES = {
     "3x3": dict(image=(2, 7, 9, 64), filter=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1)),
     "strides": dict(image=(3, 9, 11, 64), filter=(3, 3), stride=(2, 3), padding=(1, 1), dilation=(1, 1)),
@@ -198,7 +216,8 @@ def test_stores_leave_what_is_outside(mode, shape, box, at, swizzle):
     (dict(sizes=(64, 20), box=(60, 8)), "rows of 120 bytes"),
     (dict(sizes=(64, 20), box=(64, 8), swizzle=64), "more than the 64 swizzled"),
     (dict(sizes=(64, 20), box=(64, 8), strides=(120,)), "a stride of 120 bytes"),
-    (dict(sizes=(64, 20), box=(64, 8), element_strides=(1, 2, 1, 1)), "element strides"),
+    (dict(sizes=(64, 20), box=(64, 8), element_strides=(2, 1, 1, 1)), "element stride 2 in its innermost"),
+    (dict(sizes=(64, 20), box=(64, 8), element_strides=(1, 9, 1, 1)), "element stride 9"),
     (dict(sizes=(64, 0), box=(64, 8)), "size 0"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, lower=(-129, 0)), "a corner at -129"),
     (dict(sizes=(64, 2, 2, 2, 2), box=(64, 8), im2col=True, lower=(0, 0, -17)), "a corner at -17"),

@@ -35,7 +35,7 @@ public:
         for (int i = 0; i < 5; ++i) at_[i] = start_[i] = at[i];
         count_ = 1;
         if (taps) count_ = map.box[1];
-        else for (int i = 1; i < map.rank; ++i) count_ *= map.box[i];
+        else for (int i = 1; i < map.rank; ++i) count_ *= (map.box[i] + map.element_strides[i] - 1) / map.element_strides[i];
     }
     uint32_t count() const { return count_; }
     BoxRow next() {
@@ -49,7 +49,8 @@ public:
 private:
     void step() {
         for (int i = 1; i < map_.rank; ++i) {
-            if (++at_[i] < start_[i] + (int64_t)map_.box[i]) return;
+            at_[i] += map_.element_strides[i];
+            if (at_[i] < start_[i] + (int64_t)map_.box[i]) return;
             at_[i] = start_[i];
         }
     }

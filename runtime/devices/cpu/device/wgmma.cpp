@@ -263,14 +263,11 @@ void Asynchronous::check_operands(Thread &thread, const Product &product, unsign
                                  "copy and no thread has filled, or not all of their box", k, column, column + 7,
                                  place(b_columns.at(column, k), text));
     }
-    int filled = -1;
     for (int row = 0; !b_across && row < product.columns; ++row) {
-        bool whole = true;
-        for (int half = 0; half < 2; ++half) whole &= checker.read_by_group(thread, b.at(row, half), group);
-        if (whole && filled == row - 1) filled = row;
-        else if (whole || row == 0)
+        const bool first = checker.read_by_group(thread, b.at(row, 0), group), second = checker.read_by_group(thread, b.at(row, 1), group);
+        if (first != second || (row == 0 && !first))
             return worker_.fault(thread, WCPU_UNINITIALISED_READ, "wgmma reads row %d of b at %s, which no copy and no thread "
-                                 "has filled", filled + 1, place(b.at(filled + 1, 0), text));
+                                 "has filled", row, place(b.at(row, first), text));
     }
 #else
     (void)thread, (void)product, (void)group;

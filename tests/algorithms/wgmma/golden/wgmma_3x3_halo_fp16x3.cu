@@ -578,8 +578,8 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     }
     // pixels behind a box, which products read for columns that are dropped: zeros, so that these are finite
     for (int i = threadIdx.x; i < BOXES * SPARE_PIXELS * 8; i += THREADS)
-        *(uint4*)(shared + i / (SPARE_PIXELS * 8) * PIXEL_BYTES + BOX_BYTES + i % (SPARE_PIXELS * 8) * 16) =
-            make_uint4(0u, 0u, 0u, 0u);
+        *(uint4*)(shared + i / (SPARE_PIXELS * 8) * PIXEL_BYTES + BOX_PIXELS * ROW_BYTES
+            + i % (SPARE_PIXELS * 8) * 16) = make_uint4(0u, 0u, 0u, 0u);
     for (int i = threadIdx.x; i < BOXES * SCALES_EACH; i += THREADS) scales[i] = 0.0f;
     wc_fence_proxy_async();
     __syncthreads();

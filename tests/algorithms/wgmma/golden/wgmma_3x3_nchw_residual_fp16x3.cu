@@ -52,7 +52,6 @@ constexpr int COLUMNS = 28;                     // output columns of a tile
 constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box that serves all taps
 constexpr int BOXES = 2;                        // of the ring of pixels: a slice of all taps
 constexpr int BOX_PIXELS = 180;                 // of a box
-constexpr int BOX_BYTES = 23040;                // of these
 constexpr int PIXEL_BYTES = 24576;              // from one box to the next
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap
 constexpr int FILTER_BYTES = 16384;             // of a stage of filters
@@ -666,8 +665,8 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     }
     // pixels behind a box, which products read for columns that are dropped: zeros, so that these are finite
     for (int i = threadIdx.x; i < BOXES * SPARE_PIXELS * 8; i += THREADS)
-        *(uint4*)(shared + i / (SPARE_PIXELS * 8) * PIXEL_BYTES + BOX_BYTES + i % (SPARE_PIXELS * 8) * 16) =
-            make_uint4(0u, 0u, 0u, 0u);
+        *(uint4*)(shared + i / (SPARE_PIXELS * 8) * PIXEL_BYTES + BOX_PIXELS * ROW_BYTES
+            + i % (SPARE_PIXELS * 8) * 16) = make_uint4(0u, 0u, 0u, 0u);
     for (int i = threadIdx.x; i < BOXES * SCALES_EACH; i += THREADS) scales[i] = 0.0f;
     wc_fence_proxy_async();
     __syncthreads();
