@@ -53,6 +53,8 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 five layers of half a slice
 # took 1.3 to 1.8 times as long.
 THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
+FEW_UNEVEN = 1.12               # of few filters of one tap, besides, where tiles are few and the last slice is not full
+                                # (14 layers of 14^2 and 7^2, an H200, 2026-11-27)
 THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
                                 # 32 channels with stride 2, an H200, 2026-11-27)
 LINE_BYTES = 128                # of memory, in one piece
@@ -301,7 +303,9 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     if not spec.dtype.is_half:
         return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0
     if channels >= slice_of(spec):
-        found = THIN if spec.k < slice_of(spec) and (many or not is_one_tap(spec)) else 1.0
+        found = THIN if spec.k < slice_of(spec) else 1.0
+        if found > 1.0 and not many and is_one_tap(spec) and channels % slice_of(spec):
+            found *= FEW_UNEVEN
         outputs = tiles // options.splits * options.filters * options.pixels
         waits = walks and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS and _has_unaligned_windows(spec)
         return UNALIGNED_WINDOWS * found if waits else found

@@ -163,6 +163,25 @@ def test_split_factors_are_no_less_exact_than_float32_units(name, values, layout
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
+@pytest.mark.thin(4)
+@on_cpu_device
+@pytest.mark.parametrize("kind", precision.KINDS)
+def test_boxes_of_phases_are_no_less_exact(kind):
+    """Four phases share a box's scale, and rows between them hold nothing."""
+    shape, (x, w) = dataclasses.replace(precision.shape_of("576"), stride=(2, 2)), precision.drawn("576", kind)
+    plan = plan_layer(dataclasses.replace(shape, layout="NHWC"), algorithm="wgmma", precision="fp16x3",
+                      settings={**BOX, "rows": 4, "columns": 6, "pixels": 48})
+    assert plan.numbers.phases == 4 and plan.numbers.idle_pixels > 0
+    y = np.moveaxis(checks.cpu_kernel(plan, Mode.CHECK)(np.ascontiguousarray(np.moveaxis(x, 1, -1)), w), -1, 1)
+    ours = precision.errors_of(y, x, w, shape)
+    theirs = precision.errors_of(precision.computed("ieee", x, w, shape, "cpu"), x, w, shape)
+    if kind in NOT_KEPT:
+        assert ours.worst <= (2 * 9 + 24) * 2**-24
+        return
+    margin = 1.25 if kind in MADE_ANEW else 1.0
+    assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
+
+
 @pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("values", [WINDOWS, BOX])
