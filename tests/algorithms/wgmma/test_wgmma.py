@@ -123,7 +123,7 @@ def test_boxes_with_strides_are_told_by_what_they_span():
     made = plan_layer(shape, algorithm="wgmma", settings=dict(form="halo", filters=128, pixels=104, rows=7, columns=14,
                                                              stages=3))
     box = made.program.descriptor("x_map")
-    assert "boxes of 64 x 15 x 8 x 1, strides 1, 2, 2, 1" in str(box)
+    assert "boxes of 64 x 30 x 16 x 1, element strides 1, 2, 2, 1" in str(box)      # as the driver takes them
     assert box.at(shape).steps == (1, 2, 2, 1) and box.at(shape).spans == (64, 30, 16, 1)
     assert "64 x 30 x 400 x 1" in replace(box, box=(64, 15, 200, 1)).refusal()
     assert "strides of 9 rows and 2 columns" in replace(box, strides=(2, 9)).refusal()

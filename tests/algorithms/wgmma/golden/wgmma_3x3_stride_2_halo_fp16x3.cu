@@ -21,8 +21,8 @@
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
-// x_map: x as (64, W, H, N) of float32, the innermost first, tiled, boxes of 32 x 15 x 8 x 1, strides 1, 2, 2, 1,
-// 128-byte swizzle, zeros outside
+// x_map: x as (64, W, H, N) of float32, the innermost first, tiled, boxes of 32 x 30 x 16 x 1, element strides 1, 2, 2,
+// 1, 128-byte swizzle, zeros outside
 //
 // filter_map: filter as (64, 128, 18) of float16, the innermost first, tiled, boxes of 64 x 128 x 1, 128-byte swizzle,
 // zeros outside

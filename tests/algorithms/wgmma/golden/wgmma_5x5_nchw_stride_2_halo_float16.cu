@@ -18,8 +18,8 @@
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
-// x_map: x_nhwc as (64, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 16 x 9 x 1, strides 1, 2, 2, 1,
-// 128-byte swizzle, zeros outside
+// x_map: x_nhwc as (64, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 32 x 18 x 1, element strides 1,
+// 2, 2, 1, 128-byte swizzle, zeros outside
 //
 // filter_map: filter as (64, 25, 72) of float16, the innermost first, tiled, boxes of 64 x 1 x 64, 128-byte swizzle,
 // zeros outside
