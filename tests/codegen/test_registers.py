@@ -41,6 +41,8 @@ SPILLED = [
                                          stride=3, padding_mode="replicate", dtype="uint8")),
     ("forward", "sm_86", "staged", dict(n=16, h=1, w=112, c=8, k=8, r=3, s=3, groups=8, dilation=2, padding=3,
                                         padding_mode="circular", dtype="float16")),
+    ("forward", "sm_86", "implicit_gemm", dict(n=128, c=512, h=14, w=14, k=144, r=1, s=1)),
+    ("forward", "sm_75", "implicit_gemm", dict(n=32, c=832, h=7, w=7, k=160, r=1, s=1)),
     ("forward", "sm_120", "staged", dict(n=16, h=4, w=112, c=8, k=8, r=3, s=3, groups=8, padding=1,
                                          padding_mode="replicate", dtype="float16"))]
 

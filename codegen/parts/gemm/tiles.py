@@ -121,8 +121,8 @@ class GemmNumbers(TileNumbers):
     list_row: int           # from a tap's pixels to the next tap's, where they are listed: in other banks
     store_vector: int       # filters that a thread stores at once
     few_pixels: int         # of an image, below which lanes exchange nothing
-    regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of
-                            # lanes_n pixels
+    regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of lanes_n
+                            # pixels; parts of sums, of layers of few pixels, would spill (nvcc 13.0, sm_75 to sm_89)
     guard_filters: bool     # whether the last tile has fewer filters than others
     guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
     one_value: bool         # or the border's
@@ -359,7 +359,8 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=windows, window_warps=max(1, min(threads // LANES, n // WINDOW_PIXELS)), list_row=n + 1,
-        few_pixels=FEW_PIXELS, regrouped=not last and (lanes_m, lanes_n) == (4, 8) and options.thread_n % 4 == 0,
+        few_pixels=FEW_PIXELS, regrouped=(not last and options.splits == 1 and (lanes_m, lanes_n) == (4, 8)
+                                         and options.thread_n % 4 == 0),
         store_vector=vector if last and spec.filters % 4 == 0 else 1, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
         registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,

@@ -34,7 +34,6 @@ constexpr int THREADS = 64;                     // threads of a block
 constexpr int VECTOR = 4;                       // floats of a load from shared memory
 constexpr int FILTER_COPIES = 6;                // 16-byte copies of a thread into a tile of filters
 constexpr int K_TILES = 23;                     // tiles of products
-constexpr int FEW_PIXELS = 64;                  // of an image, below which a lane stores its own pixels
 constexpr int OUTER = 11;                       // filter rows
 constexpr int INNER = 11;                       // filter columns inside them
 constexpr int PRODUCTS = 363;                   // products of an output
@@ -131,20 +130,6 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
-// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
-__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
-        int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
-    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
-    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
-    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
-    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
-}
-
 // The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
@@ -237,41 +222,18 @@ implicit_gemm_11x11(const float* __restrict__ x, float* __restrict__ filter, flo
 
     // the sums to where they belong: neighbouring lanes store neighbouring pixels, which may be of the next image
     float* outputs = partial_sums + (long long)split * K * pixels;
-    if (pixels_y % LANES_N == 0 || pixels_y < FEW_PIXELS) {
-        const int m_first = m_thread;
-        index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y,
-            y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
-    #pragma unroll
-        for (int j = 0; j < THREAD_N; ++j) {
-            for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
-            float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
-            y_pixel += LANES_N;
-            if (y_image >= N) break;
-    #pragma unroll
-            for (int i = 0; i < THREAD_M; ++i) {
-                const int m = i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-                to[m * pixels_y] = sums[i][j];
-            }
-        }
-    } else {
-        // images begin between sectors of memory, and are not small: a warp stores 32 pixels of one filter at a time
-        const int lane_m = lane / LANES_N, m_first = warp % WARPS_M * (LANES_M * THREAD_M);
-    #pragma unroll
-        for (int j = 0; j < THREAD_N; j += 4) {
-            const index_t pixel = first_pixel + n_warp + n_lane + (j + lane_m) * LANES_N;
-            const index_t at = (pixel / pixels_y * K + m_first) * pixels_y + pixel % pixels_y;
-    #pragma unroll
-            for (int i = 0; i < THREAD_M; ++i) {
-                const uint4 words =
-                    regroup_filters(__float_as_uint(sums[i][j]), __float_as_uint(sums[i][j + 1]),
-                    __float_as_uint(sums[i][j + 2]), __float_as_uint(sums[i][j + 3]), lane_m);
-                const unsigned turned[4] = {words.x, words.y, words.z, words.w};
-    #pragma unroll
-                for (int of_lane = 0; of_lane < 4; ++of_lane) {
-                    const int m = i / VECTOR * (LANES_M * VECTOR) + of_lane * VECTOR + i % VECTOR;
-                    if (pixel < pixels) outputs[at + m * pixels_y] = __uint_as_float(turned[of_lane]);
-                }
-            }
+    const int m_first = m_thread;
+    index_t y_image = (first_pixel + n_warp + n_lane) / pixels_y, y_pixel = (first_pixel + n_warp + n_lane) % pixels_y;
+#pragma unroll
+    for (int j = 0; j < THREAD_N; ++j) {
+        for (; y_pixel >= pixels_y; y_pixel -= pixels_y) ++y_image;
+        float* to = outputs + (y_image * K + m_first) * pixels_y + y_pixel;
+        y_pixel += LANES_N;
+        if (y_image >= N) break;
+#pragma unroll
+        for (int i = 0; i < THREAD_M; ++i) {
+            const int m = i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
+            to[m * pixels_y] = sums[i][j];
         }
     }
 }
