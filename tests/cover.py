@@ -1,6 +1,7 @@
 """``python -m tests.cover [NAME...]`` mends the kept covering arrays of these algorithms (of all): rows that planners
 no longer take, or of values that are gone, are replaced by others that hold the pairs that only they had; pairs of new
-values are added. ``--anew`` searches whole arrays, over a minute for all.
+values are added. ``--pairs`` looks for pairs besides that planners took not before, ``--anew`` searches whole arrays;
+minutes for the largest rooms.
 
 An array is kept in its room's covering.json: the values of each axis as texts, and rows of places among them. So
 nothing but the axes is read when tests are collected; whether planners still take the rows is a test of each room.
@@ -50,8 +51,8 @@ def stale(algorithm: str) -> list[str]:
     return found
 
 
-def mend(algorithm: str, accepted: Accepted) -> tuple[list[Row], int]:
-    """The kept array with what it lacks, and how many of its rows stay."""
+def mend(algorithm: str, accepted: Accepted, every: bool = False) -> tuple[list[Row], int]:
+    """The kept array with what it lacks, and how many of its rows stay; ``every``: of all pairs, not of new values'."""
     axes, known = AXES[algorithm], _read(algorithm)["axes"]
     index = _index(axes)
     good: list[list[int]] = []
@@ -65,7 +66,7 @@ def mend(algorithm: str, accepted: Accepted) -> tuple[list[Row], int]:
             lost.update(pair for pair in _pairs_of(half) if None not in pair)
     new = {(a, i) for a, name in enumerate(axes) for i, value in enumerate(axes[name])
            if repr(value) not in known.get(name, ())}
-    wanted = lost | {pair for pair in _all_pairs(axes) if new & {pair[:2], pair[2:]}}
+    wanted = lost | {pair for pair in _all_pairs(axes) if every or new & {pair[:2], pair[2:]}}
     found = complete(axes, accepted, seed=len(axes), taken=good, wanted=wanted)
     return found, len(good)
 
@@ -186,7 +187,7 @@ def main(arguments: Sequence[str]) -> None:
         if "--anew" in arguments:
             found, stay = search(AXES[name], accepted, seed=len(AXES[name])), 0
         else:
-            found, stay = mend(name, accepted)
+            found, stay = mend(name, accepted, "--pairs" in arguments)
         before = len(_kept(name))
         if stay < max(before, len(found)) or stale(name):
             write(name, found)
