@@ -111,6 +111,9 @@ def _descriptors(program: Program, known: Mapping[str, Argument]) -> None:
             numbers = descriptor.lower, descriptor.upper, descriptor.strides, descriptor.reach
             _require({len(found) for found in numbers} == {len(descriptor.sizes) - 2} <= {2, 3},
                      f"{name} walks over other axes than it has")
+        else:
+            axes = len(descriptor.sizes) - 2 if max(descriptor.strides, default=0) > 1 else len(descriptor.strides)
+            _require(len(descriptor.strides) == axes > 0, f"{name} steps along other axes than it has")
         boxed = 2 if descriptor.walk is Walk.IM2COL else len(descriptor.sizes)
         _require(len(descriptor.box) == boxed, f"{name} copies boxes of {len(descriptor.box)} dimensions")
         _require(descriptor.swizzle in SWIZZLES, f"{name} has no such swizzle")
