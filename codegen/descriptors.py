@@ -67,16 +67,10 @@ class TensorMap:
         """From one element of a copy to the next, along each dimension."""
         return _steps(self.strides, len(self.sizes))
 
-    @property
-    def spans(self) -> tuple[int, ...]:
-        """Elements along each dimension within which those of a box lie: as the driver counts it."""
-        return _spans(self.box, self.steps)
-
     def packed(self, address: int) -> bytes:
         """The 128 bytes that the CPU device takes in a descriptor's place."""
         im2col = self.walk is Walk.IM2COL
-        box = self.box if im2col else self.spans
-        numbers = (*_filled(self.steps, 8), *_filled(self.sizes, 5), *_filled(self.distances, 4), *_filled(box, 5),
+        numbers = (*_filled(self.steps, 8), *_filled(self.sizes, 5), *_filled(self.distances, 4), *_filled(self.box, 5),
                    *_filled(self.lower, 3), *_filled(self.upper, 3))
         data = _PACKED.pack(address, len(self.sizes), im2col, self.dtype.itemsize, self.swizzle, *numbers, self.rounded)
         return data.ljust(BYTES, b"\0")
@@ -97,7 +91,8 @@ class Descriptor:
     sizes : tuple of Length
         The array's dimensions as the copies see them, the innermost first; they lie without gaps.
     box : tuple of int
-        Elements of a copy along each dimension; of an im2col copy its channels and pixels.
+        Elements along each dimension within which those of a copy lie, as the driver counts them; of an im2col copy its
+        channels and pixels.
     walk : Walk
         What one copy brings.
     lower, upper : tuple of int
@@ -134,22 +129,13 @@ class Descriptor:
         text = (f"{self.argument}: {self.of} as ({sizes}) of {elements}, the innermost first, "
                 f"{self.walk.value}, ")
         if self.walk is Walk.TILED:
-            text += f"boxes of {' x '.join(map(str, self._spans))}"
+            text += f"boxes of {' x '.join(map(str, self.box))}"
             if max(self.strides) > 1:
-                text += f", element strides {', '.join(map(str, self._steps))}"
+                text += f", element strides {', '.join(map(str, _steps(self.strides, len(self.sizes))))}"
         else:
             text += (f"{self.box[0]} channels of {self.box[1]} pixels, corners ({', '.join('WHD'[:len(self.lower)])}) "
                      f"{self.lower} and {self.upper}, strides {', '.join(map(str, (1, *self.strides, 1)))}")
         return f"{text}, {self.swizzle}-byte swizzle, zeros outside"
-
-    @property
-    def _steps(self) -> tuple[int, ...]:
-        return _steps(self.strides, len(self.sizes))
-
-    @property
-    def _spans(self) -> tuple[int, ...]:
-        """A box as the driver counts it."""
-        return _spans(self.box, self._steps)
 
     def at(self, shape: ConvShape | None) -> TensorMap:
         """The numbers for a layer."""
@@ -176,7 +162,7 @@ class Descriptor:
             return f"rows of {inner} bytes under a swizzle of {self.swizzle} (no more than it)"
         if self.rounded and self.dtype is not DType.FLOAT32:
             return f"elements of {self.dtype.value} rounded to TF32 (float32 ones are)"
-        along = self._spans if self.walk is Walk.TILED else self.box[:1]
+        along = self.box if self.walk is Walk.TILED else self.box[:1]
         if not all(1 <= n <= MOST_BOX for n in along):
             return f"boxes of {' x '.join(map(str, along))} elements (1 to {MOST_BOX} along each dimension)"
         if not all(1 <= stride <= MOST_STRIDE for stride in self.strides):
@@ -216,10 +202,6 @@ class Descriptor:
 def _steps(strides: tuple[int, ...], dimensions: int) -> tuple[int, ...]:
     """``strides``, of columns, rows and planes, as steps along all dimensions: channels before them, images behind."""
     return (1, *strides, 1) if max(strides) > 1 else (1,) * dimensions
-
-
-def _spans(box: tuple[int, ...], steps: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(count * step for count, step in zip(box, steps))
 
 
 def _filled(values: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from warpconv.codegen.hardware import QUARTERS, Hardware
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
-from .occupancy import blocks_by_quarters
 
 SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements, and what a plan says of it
 FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
@@ -70,11 +69,6 @@ def matrices_refusal(spec: KernelSpec, warp_m: int, warp_n: int) -> str | None:
         return (f"{rows} x {columns} matrices of sums for a warp (at most {MOST_SPLIT} in tf32x3): smaller tiles, or "
                 "more warps")
     return None
-
-
-def blocks_by_registers(spec: KernelSpec, registers: int, warps: int) -> int:
-    """Blocks of so many warps for which a multiprocessor has registers."""
-    return blocks_by_quarters(spec.hardware, registers, warps)
 
 
 def cell_of(spec: KernelSpec) -> int:

@@ -7,8 +7,9 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, blocks_by_registers, cell_of,
-                                        matrix_depth, registers_of_factors)
+from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
+                                        registers_of_factors)
+from warpconv.codegen.parts.occupancy import blocks_by_quarters
 from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.spec import KernelSpec, Numerics
 
@@ -109,7 +110,7 @@ def resident_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
     """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
     by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
     registers, warps = planned_registers(spec, options), options.warps_m * options.warps_n
-    return max(1, min(blocks_by_registers(spec, registers, warps), by_shared))
+    return max(1, min(blocks_by_quarters(spec.hardware, registers, warps), by_shared))
 
 
 def copies_of(spec: KernelSpec, options: FilterGradientMmaOptions, tile: int, vector: int) -> Copies:

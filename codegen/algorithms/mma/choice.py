@@ -34,7 +34,7 @@ TILES = ((128, 128, 2, 2), (128, 128, 2, 4), (128, 256, 2, 4), (256, 128, 4, 2),
          (64, 64, 1, 2), (256, 32, 8, 1), (128, 32, 4, 1), (64, 32, 4, 1), (64, 32, 2, 2), (128, 16, 4, 1),
          (32, 64, 2, 2), (32, 128, 1, 4), (16, 64, 1, 4), (16, 128, 1, 4), (32, 64, 1, 4), (32, 32, 2, 2),
          (32, 16, 2, 1))
-DEPTHS = ((8, 3), (8, 2), (8, 4), (8, 6), (4, 3), (4, 5))      # cells of a tile's rows, stages;
+DEPTHS = ((8, 3), (8, 2), (8, 4), (8, 6), (4, 3), (4, 5))      # cells of a tile's rows, stages
 PLANE_STAGES = 5            # at most, of planes: six take 1.2 to 1.3 times as long as four (an H200, 2026-11-27)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 GROUPS_TILES = (2, 4, 8, 16)    # groups of a block, where a tile has all filters of one
@@ -133,8 +133,7 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
         parts = 8 * pixels * spec.k * options.splits
         arithmetic += LAUNCH_CYCLES + PARTS_SHARE[spec.layout] * parts / spec.hardware.copied_bytes
     passing = nhwc_pass.cycles(spec, shape) if is_passed(spec) else 0.0
-    tiles = blocks * options.groups_tile * reduction_steps(spec, options) / options.splits
-    copied = spec.dtype.itemsize * tiles * (options.tile_m + options.tile_n) * options.tile_k
+    copied = spec.dtype.itemsize * blocks * steps * (options.tile_m + options.tile_n) * options.tile_k
     stores = 0.0
     if spec.layout is Layout.NCHW and options.splits == 1:
         stores = nchw_stores.cycles(spec, shape, store_units(options))

@@ -11,10 +11,11 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
-from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, blocks_by_registers, cell_of,
-                                        matrix_depth, registers_of_factors)
+from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
+                                        registers_of_factors)
 from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
+from warpconv.codegen.parts.occupancy import blocks_by_quarters
 from warpconv.codegen.parts.vectors import Vector, vector_of
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
@@ -166,7 +167,7 @@ def resolved(spec: KernelSpec, options: MmaOptions) -> MmaOptions:
 def resident_of(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:
     """Blocks for which a multiprocessor has registers, by copies of ``vector`` (None: those of ``options``)."""
     warps = max(1, options.warps_m * options.warps_n)
-    return blocks_by_registers(spec, planned_registers(spec, options, vector), warps)
+    return blocks_by_quarters(spec.hardware, planned_registers(spec, options, vector), warps)
 
 
 def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None = None) -> int:

@@ -8,8 +8,9 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, blocks_by_registers, cell_of,
-                                        matrix_depth, registers_of_factors)
+from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth,
+                                        registers_of_factors)
+from warpconv.codegen.parts.occupancy import blocks_by_quarters
 from warpconv.codegen.parts.phases import Phase, Place, phases_of, places_of, steps_of
 from warpconv.codegen.parts.reordered import Order
 from warpconv.codegen.plan import Argument
@@ -102,7 +103,7 @@ def resident_of(spec: KernelSpec, options: PhasesMmaOptions) -> int:
     """Blocks that a multiprocessor holds, by registers, threads and shared memory."""
     by_shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
     registers, warps = planned_registers(spec, options), options.warps_m * options.warps_n
-    return max(1, min(blocks_by_registers(spec, registers, warps), by_shared))
+    return max(1, min(blocks_by_quarters(spec.hardware, registers, warps), by_shared))
 
 
 def _store_vector(spec: KernelSpec, warp_n: int) -> int:

@@ -266,6 +266,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     slices, (depths, last) = -(-channels // slice_), depths_of(spec, options)
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
+    phases = phases_of(spec) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
     planes_each = -(-columns // PLANE_PIXELS)
     all_planes = planes_each * (1 if shared_out else GROUPS)
@@ -313,9 +314,9 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         planes=all_planes if planes else 0, planes_each=planes_each, planes_bytes=planes_bytes,
         group_bytes=0 if shared_out else planes_each * planes_bytes,
         plane_channels=step_channels(spec),
-        filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases_of(spec)) if halo else 1,
-        phases_across=phases_of(spec)[1] if halo else 1, phase_pixels=phase_pixels(spec, options) if halo else 1,
-        box_bytes=(math.prod(phases_of(spec)) if halo else 1) * box_rows * box_columns * ROW_BYTES)
+        filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases), phases_across=phases[1],
+        phase_pixels=phase_pixels(spec, options) if halo else 1,
+        box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES)
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

@@ -184,7 +184,8 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
         return replace(made, sizes=(pixels, Length(each=spec.c), n), box=(PLANE_PIXELS, step_channels(spec), 1))
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
-        return replace(made, box=(each, columns, rows, 1), strides=spec.stride[::-1])
+        down, across = spec.stride
+        return replace(made, box=(each, columns * across, rows * down, 1), strides=(across, down))
     if is_plain(spec, options):
         pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))

@@ -62,7 +62,6 @@ class SplitNumbers:
     phase_pixels: int           # from one to the next in shared memory,
     idle_pixels: int            # of these behind a phase's own
     box_pixels: int             # that are split
-    box_bytes: int              # that are copied
     pixel_bytes: int            # of shared memory
     plane_columns: int          # of a box before it is turned:
     plane_pixels: int
@@ -111,14 +110,11 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
     slices, taps = -(-spec.c // SLICE), spec.r * spec.s
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
-    box_pixels = box_rows * box_columns if halo else options.pixels
-    phases, reached = 1, box_pixels
-    if halo:
-        phases = math.prod(phases_of(spec))
-        box_pixels, reached = reached_pixels(spec, options)
+    box_pixels, reached = reached_pixels(spec, options) if halo else (options.pixels, options.pixels)
+    phases, each = (phases_of(spec), phase_pixels(spec, options)) if halo else ((1, 1), 1)
     boxes = options.boxes if halo else options.stages
     across = plane_columns(spec, options) if options.turned else box_columns
-    copied_bytes = ROW_BYTES * (phases * box_rows * across if halo else options.pixels)
+    copied_bytes = ROW_BYTES * (math.prod(phases) * box_rows * across if halo else options.pixels)
     pixel_bytes, filter_bytes = aligned(reached * ROW_BYTES), options.filters * ROW_BYTES
     turned_bytes = aligned(copied_bytes) if options.turned else 0
     turned_at = boxes * pixel_bytes
@@ -145,10 +141,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
         depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
         boxes=boxes,
-        phases=phases, phases_across=phases_of(spec)[1] if halo else 1,
-        phase_pixels=phase_pixels(spec, options) if halo else 1,
-        idle_pixels=phase_pixels(spec, options) - box_rows * box_columns if phases > 1 else 0,
-        box_pixels=box_pixels, box_bytes=copied_bytes, pixel_bytes=pixel_bytes,
+        phases=math.prod(phases), phases_across=phases[1], phase_pixels=each,
+        idle_pixels=each - box_rows * box_columns if halo else 0, box_pixels=box_pixels, pixel_bytes=pixel_bytes,
         plane_columns=across, plane_pixels=box_rows * across, columns_before=columns_before(spec),
         copied_bytes=copied_bytes, turned_bytes=turned_bytes, turned_at=turned_at,
         filter_bytes=filter_bytes, scales_each=reached, spare_pixels=reached - box_pixels,

@@ -41,7 +41,7 @@ def encoded(made: TensorMap, address: int) -> bytes:
         copied = (corners(*made.lower), corners(*made.upper), c_uint32(made.box[0]), c_uint32(made.box[1]),
                   (c_uint32 * rank)(*made.steps))
     else:
-        copied = (c_uint32 * rank)(*made.spans), (c_uint32 * rank)(*made.steps)
+        copied = (c_uint32 * rank)(*made.box), (c_uint32 * rank)(*made.steps)
     kind = _TF32 if made.rounded else _TYPES[made.dtype]
     status = encode(byref(words), c_int(kind), c_uint32(rank), c_void_p(address), *array, *copied,
                     c_int(_NO_INTERLEAVE), c_int(_SWIZZLES[made.swizzle]), c_int(_WHOLE_SECTORS), c_int(_ZEROS_OUTSIDE))

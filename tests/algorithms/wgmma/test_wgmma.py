@@ -23,6 +23,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.devices.cpu import Mode
+from warpconv.runtime.pack.check import check_program
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 TARGET = Arch(9, 0, "a")
@@ -124,9 +125,14 @@ def test_boxes_with_strides_are_told_by_what_they_span():
                                                              stages=3))
     box = made.program.descriptor("x_map")
     assert "boxes of 64 x 30 x 16 x 1, element strides 1, 2, 2, 1" in str(box)      # as the driver takes them
-    assert box.at(shape).steps == (1, 2, 2, 1) and box.at(shape).spans == (64, 30, 16, 1)
-    assert "64 x 30 x 400 x 1" in replace(box, box=(64, 15, 200, 1)).refusal()
+    assert box.at(shape).steps == (1, 2, 2, 1) and box.at(shape).box == (64, 30, 16, 1)
+    assert "64 x 30 x 400 x 1" in replace(box, box=(64, 30, 400, 1)).refusal()
     assert "strides of 9 rows and 2 columns" in replace(box, strides=(2, 9)).refusal()
+    check_program(made.program, made.spec)
+    for strides in ((), (2,), (2, 2, 2)):       # as a pack could claim
+        others = (replace(box, strides=strides), *made.program.descriptors[1:])
+        with pytest.raises(ValueError, match="steps along other axes"):
+            check_program(replace(made.program, descriptors=others), made.spec)
 
 
 def test_asymmetric_padding_and_dilation_are_corners():
