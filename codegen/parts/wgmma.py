@@ -18,6 +18,7 @@ WARP_GROUP = 128                # threads that multiply together
 ROWS = 64                       # of the first factor
 DEPTH = 16                      # products of an output, of 16-bit elements
 MOST_COLUMNS = 256              # of the second factor
+WORDS = 4                       # of a thread, where the first factor comes from registers
 COLUMN_UNIT = 8
 CELL_BYTES = 16                 # of shared memory, in which the places of factors are counted
 ROW_BYTES = 128                 # of a row of a factor there: the widest swizzle
@@ -42,7 +43,8 @@ MEMORY_SHARE = 0.89             # of the bytes, at the speed of a copy: some sta
 
 @dataclass(frozen=True)
 class WgmmaShape:
-    """One instruction's: ``columns`` of the second factor, ``sums`` of a thread, and operands' numbers and texts."""
+    """One instruction's: ``columns`` of the second factor, ``sums`` of a thread, and operands' numbers and texts;
+    ``words``: those of a first factor in registers, with ``words_b`` and ``words_add`` of the others then."""
 
     columns: int
     sums: int
@@ -51,6 +53,9 @@ class WgmmaShape:
     adds: int
     registers: str
     operands: str
+    words: str
+    words_b: int
+    words_add: int
 
     @classmethod
     @functools.cache
@@ -58,7 +63,9 @@ class WgmmaShape:
         sums = columns * ROWS // WARP_GROUP
         return cls(columns=columns, sums=sums, a=sums, b=sums + 1, adds=sums + 2,
                    registers=", ".join(f"%{i}" for i in range(sums)),
-                   operands=", ".join(f'"+f"(sums[{i}])' for i in range(sums)))
+                   operands=", ".join(f'"+f"(sums[{i}])' for i in range(sums)),
+                   words=", ".join(f"%{sums + i}" for i in range(WORDS)), words_b=sums + WORDS,
+                   words_add=sums + WORDS + 1)
 
 
 def walking(pixels: Descriptor, spec: KernelSpec) -> Descriptor:

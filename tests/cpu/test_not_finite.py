@@ -27,7 +27,8 @@ EITHER = ("wide", "patch", "reuse", "channels", "direct")
 # The zeros beside a filter's band are multiplied, too: tests of these rooms say how far a pixel reaches.
 SPREADING = ("toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc", "toeplitz_nhwc")
 FORWARD = [name for name, row in ALGORITHMS.items() if row.operation is Operation.FORWARD and name != "pixels"]
-FLOAT32 = [name for name in FORWARD if name not in ("taps", "mma", "wgmma", "toeplitz_float32", *SPREADING)]
+FLOAT32 = [name for name in FORWARD if name not in ("taps", "taps_float32", "mma", "wgmma", "toeplitz_float32",
+                                                  *SPREADING)]
 
 
 def layers(algorithm: str, kinds: tuple[DType, ...]) -> Iterator[tuple[KernelPlan, ConvShape]]:

@@ -45,6 +45,7 @@ HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_fence_barrier_init", "wc_barrier_exp
                      "wc_tma_stores_done", "wc_fence_proxy_async", "wc_descriptor_rows_128", "wc_descriptor_rows_64",
                      "wc_descriptor_columns_128", "wc_wgmma_halves_b_across",
                      "wc_wgmma_bfloat16s_b_across", "wc_wgmma_halves_across", "wc_wgmma_bfloat16s_across",
+                     "wc_wgmma_halves_words", "wc_wgmma_bfloat16s_words", "wc_wgmma_tf32s_words",
                      "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_tf32s", "wc_wgmma_fence", "wc_wgmma_commit",
                      "wc_wgmma_wait_sums", "wc_wgmma_wait_group_1", "wc_setmaxnreg_dec",
                      "wc_setmaxnreg_inc", "wc_store_matrices_4", "wc_store_matrices_2",

@@ -12,6 +12,7 @@ from bench.studies import precision
 from tests import checks
 from tests.algorithms.mma.test_mma import LAYERS, layer
 from warpconv.codegen.algorithms.mma import choice
+from warpconv.codegen.algorithms.taps_float32.numbers import MOST_CHANNELS
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
@@ -38,8 +39,11 @@ NOT_KEPT = ("a few times 1e12",)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_dense_layers_in_nhwc_are_split_by_default(sizes, arch):
     chosen = select(layer(*sizes, dtype="float32"), arch)
-    hopper = arch == "sm_90" and sizes[0] % 4 == 0
-    wanted = ("wgmma", Numerics.FP16X3) if hopper else ("mma", Numerics.TF32X3)
+    wanted = ("mma", Numerics.TF32X3)
+    if arch == "sm_90" and sizes[0] % 4 == 0:
+        wanted = ("wgmma", Numerics.FP16X3)
+    elif arch == "sm_90" and sizes[0] <= MOST_CHANNELS:
+        wanted = ("taps_float32", Numerics.TF32X3)
     assert (chosen.algorithm, chosen.spec.numerics) == wanted
     assert select(layer(*sizes, dtype="float32"), arch, precision="ieee").spec.numerics is Numerics.FLOAT32
     quick = select(layer(*sizes, dtype="float32"), arch, precision="tf32")

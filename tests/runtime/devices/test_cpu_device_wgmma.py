@@ -120,6 +120,38 @@ def test_products_of_columns_side_by_side(mode, kind, n, columns):
     assert np.all(abs(y - (before + wide_a @ wide_b)) <= magnitude * 2**-20)
 
 
+A_WORDS = PRODUCT
+for rows, words in (
+        ("const unsigned long long a = wc_descriptor_rows_{row}(shared);", ""),
+        ("wc_wgmma_{type}(sums, a + 2 * k, b + 2 * k, {adds});",
+         """{{
+        unsigned a[4];
+        for (int i = 0; i < 4; ++i) {{
+            const int of = row + i % 2 * 8, cell = 2 * k + i / 2;
+            a[i] = *(const unsigned*)(shared + of * 128 + (cell ^ of % 8) * 16 + lane % 4 * 4);
+        }}
+        wc_wgmma_{type}_words(sums, a, b + 2 * k, {adds});
+        for (int i = 0; i < 4; ++i) a[i] = 0u;
+    }}""")):
+    assert rows in A_WORDS
+    A_WORDS = A_WORDS.replace(rows, words)
+
+
+@pytest.mark.thin(3)
+@BOTH
+@pytest.mark.parametrize("kind, n", [("halves", 64), ("bfloat16s", 104), ("tf32s", 96), ("tf32s", 8)])
+def test_a_from_registers_gives_the_bits_of_a_from_shared_memory(mode, kind, n):
+    """The emulation takes the words where the product is issued."""
+    rng = np.random.default_rng(n)
+    depth = 32 if kind == "tf32s" else 64
+    a, b, before = drawn(rng, kind, 64, depth), drawn(rng, kind, n, depth), rng.standard_normal((64, n)).astype("f4")
+    y = np.full((64, n), np.nan, np.float32)
+    ring(A_WORDS.format(n=n, row=128, type=kind, adds="true", each=32 // a.itemsize), PARAMETERS,
+         [of(read(a, "a"), (depth, 64), swizzle=128), of(read(b, "b"), (depth, n), swizzle=128), read(before, "before"),
+          written(y), np.int32(0), np.int32(n), np.int32(depth), np.int32(128 * (64 + n))], mode=mode)
+    assert np.array_equal(y, multiply(a, b, before, kind, mode=mode))
+
+
 @pytest.mark.parametrize("kind", ("halves", "bfloat16s"))
 def test_products_of_both_operands_across(kind):
     """a as [product][row], too; columns of b whose box was not copied have sums of NaN."""

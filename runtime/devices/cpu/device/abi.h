@@ -61,9 +61,10 @@ struct wcpu_launch {
     char fault[512];
 };
 
-// The elements of a wgmma, of 16 bits and of 32, and the operands whose products lie one below the other
+// The elements of a wgmma, of 16 bits and of 32; the operands whose products lie one below the other, and whether a comes from
+// registers: four words of each thread, at that address
 enum wcpu_element_type { WCPU_HALF, WCPU_BFLOAT16, WCPU_TF32 };
-enum wcpu_across { WCPU_A_ACROSS = 1, WCPU_B_ACROSS = 2 };
+enum wcpu_across { WCPU_A_ACROSS = 1, WCPU_B_ACROSS = 2, WCPU_A_WORDS = 4 };
 
 enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they are cut as the hardware cuts them
 

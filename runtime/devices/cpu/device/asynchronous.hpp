@@ -48,6 +48,7 @@ struct Product {
     unsigned across;                  // wcpu_across
     unsigned issued;                  // by so many threads of the group
     float *sums[kGroupThreads];
+    uint32_t words[kGroupThreads][4];   // a's, where it comes from registers (WCPU_A_WORDS)
 };
 
 struct WarpGroup {

@@ -89,6 +89,22 @@ template <int Sums>
 __forceinline__ void wc_wgmma_bfloat16s_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
     wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16, WCPU_A_ACROSS | WCPU_B_ACROSS);
 }
+template <int Sums>
+__forceinline__ void wcpu_wgmma_words(float (&sums)[Sums], const unsigned (&a)[4], unsigned long long b, bool adds, int type) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, (wcpu_u64)a, b, adds, type, WCPU_A_WORDS);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_halves_words(float (&sums)[Sums], const unsigned (&a)[4], unsigned long long b, bool adds) {
+    wcpu_wgmma_words(sums, a, b, adds, WCPU_HALF);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_bfloat16s_words(float (&sums)[Sums], const unsigned (&a)[4], unsigned long long b, bool adds) {
+    wcpu_wgmma_words(sums, a, b, adds, WCPU_BFLOAT16);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_tf32s_words(float (&sums)[Sums], const unsigned (&a)[4], unsigned long long b, bool adds) {
+    wcpu_wgmma_words(sums, a, b, adds, WCPU_TF32);
+}
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }

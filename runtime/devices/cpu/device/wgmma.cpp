@@ -104,10 +104,33 @@ static void read_eight(uintptr_t address, bool filled, wcpu_element_type type, d
     }
 }
 
+// A word of a thread is one element of TF32, or two neighbours of 16 bits: of row lane / 4 of the warp's 16, or of the row 8 below
+// (odd words), of the first half of the products or the second (words 2 and 3).
+static void read_words(const Product &product, Operands &numbers) {
+    for (unsigned thread = 0; thread < kGroupThreads; ++thread)
+        for (int i = 0; i < 4; ++i) {
+            const int row = thread / kLanes * 16 + thread % kLanes / 4 + i % 2 * 8, half = i / 2 * 8, lane = thread % 4;
+            const uint32_t word = product.words[thread][i];
+            const auto put = [&](int k, double value) {
+                numbers.a[row][k] = value;
+                numbers.a_size[row][k] = size_of(value);
+                numbers.a_finite[row] &= std::isfinite(value);
+            };
+            if (product.type == WCPU_TF32) {
+                put(half + lane, number(word & 0xffffe000u));
+                put(half + 4 + lane, 0);
+            } else {
+                put(half + 2 * lane, element((uint16_t)word, product.type == WCPU_BFLOAT16));
+                put(half + 2 * lane + 1, element((uint16_t)(word >> 16), product.type == WCPU_BFLOAT16));
+            }
+        }
+}
+
 static void read_a(const Product &product, Operands &numbers) {
+    for (bool &finite : numbers.a_finite) finite = true;
+    if (product.across & WCPU_A_WORDS) return read_words(product, numbers);
     const MatrixRows rows(product.a);
     const MatrixColumns columns(product.a);
-    for (bool &finite : numbers.a_finite) finite = true;
     if (product.across & WCPU_A_ACROSS) {
         for (int k = 0; k < kProductDepth; ++k)
             for (int row = 0; row < kProductRows; row += 8)
@@ -244,9 +267,10 @@ void Asynchronous::check_operands(Thread &thread, const Product &product, unsign
     const MatrixRows a(product.a), b(product.b);
     const MatrixColumns a_columns(product.a), b_columns(product.b);
     char text[64];
-    if (!spans(thread, checker, product.a, a_across, kProductRows, "wgmma reads as a")
+    const bool a_words = product.across & WCPU_A_WORDS;
+    if ((!a_words && !spans(thread, checker, product.a, a_across, kProductRows, "wgmma reads as a"))
         || !spans(thread, checker, product.b, b_across, product.columns, "wgmma reads as b")) return;
-    for (int i = 0; i < 2 * kProductRows; ++i) {
+    for (int i = 0; !a_words && i < 2 * kProductRows; ++i) {
         const int row = a_across ? i / kProductDepth * 8 : i / 2;
         const uintptr_t address = a_across ? a_columns.at(row, i % kProductDepth) : a.at(row, i % 2);
         if (!checker.read_by_group(thread, address, group))
@@ -284,17 +308,19 @@ void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma of %d columns; it has 8, 16, .. 256", columns);
     if (!pending.fenced)
         return worker_.fault(thread, WCPU_ASYNCHRONOUS_ORDER, "issues wgmma with no wgmma.fence since it last waited for all");
-    if ((a >> kSwizzleShift == 3) != bool(across & WCPU_A_ACROSS) || (b >> kSwizzleShift == 3) != bool(across & WCPU_B_ACROSS))
+    const bool a_words = across & WCPU_A_WORDS;
+    if ((!a_words && (a >> kSwizzleShift == 3) != bool(across & WCPU_A_ACROSS)) || (b >> kSwizzleShift == 3) != bool(across & WCPU_B_ACROSS))
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma with descriptors of the other order of products");
     WarpGroup &group = groups_[index];
     const uint64_t number = pending.issued++;
-    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, type, across, 0, {}});
+    if (number == group.made + group.products.size()) group.products.push_back({a, b, columns, adds, type, across, 0, {}, {}});
     Product &product = group.products[number - group.made];
-    if (product.a != a || product.b != b || product.columns != columns || product.adds != adds || product.type != type
+    if ((!a_words && product.a != a) || product.b != b || product.columns != columns || product.adds != adds || product.type != type
         || product.across != across)
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues another wgmma than others of its warp group: descriptors, columns "
                              "and whether it adds must be the same in all %u threads", kGroupThreads);
     product.sums[thread.number % kGroupThreads] = sums;
+    if (a_words) memcpy(product.words[thread.number % kGroupThreads], (const void *)(uintptr_t)a, sizeof product.words[0]);
     if (++product.issued < kGroupThreads) return;
     WCPU_CHECKED(group.times.push_back(worker_.checker.tick());)
     check_operands(thread, product, index);

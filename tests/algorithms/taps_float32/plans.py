@@ -1,0 +1,38 @@
+"""The plans of ``taps_float32`` whose emitted text is kept under review: one of each form that a kernel can take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.axes import BIAS, RELU, RESIDUAL
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+
+
+def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, precision: str = "tf32x3", values: Any = None,
+          **layer: Any) -> KernelPlan:
+    shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, **layer)
+    return plan_layer(shape, algorithm="taps_float32", epilogue=epilogue, precision=precision, settings=values or {})
+
+
+RING = {"tile_p": 16, "tile_q": 8, "filters": 96, "groups": 2, "stages": 3}
+STAGED = {"tile_p": 4, "tile_q": 32, "filters": 64, "groups": 2, "stages": 5, "vector": 4, "stores": "staged"}
+
+
+def plans() -> dict[str, KernelPlan]:
+    """File name (without .cu) -> plan."""
+    return {
+        "taps_float32_7x7_stride_2_nhwc": _taps(3, 64, 7, 224, BIAS, RELU, padding=3, stride=2, layout="NHWC"),
+        "taps_float32_11x11_ring_of_filters_nhwc": _taps(
+            3, 96, 11, 227, stride=4, layout="NHWC", values={**RING, "vector": 1, "store_vector": 4}),
+        "taps_float32_7x7_staged_residual_nhwc": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2,
+                                                       layout="NHWC", values={**STAGED, "store_vector": 4}),
+        "taps_float32_7x7_staged_nchw": _taps(3, 64, 7, 224, BIAS, padding=3, stride=2, values=STAGED),
+        "taps_float32_5x5_odd_columns_residual_nchw": _taps(4, 40, 5, 111, BIAS, RESIDUAL, RELU, padding=1),
+        "taps_float32_3x3_rounded_nhwc": _taps(3, 64, 3, 224, BIAS, RELU, padding=1, layout="NHWC", precision="tf32"),
+        "taps_float32_5x5_border_of_one_value_nhwc": _taps(4, 33, 5, 28, padding=2, padding_mode="constant",
+                                                           padding_value=0.5, layout="NHWC"),
+        "taps_float32_7x7_reflect_nchw": _taps(2, 8, 7, 30, padding=3, padding_mode="reflect"),
+    }
