@@ -123,7 +123,14 @@ def test_infinities_and_nan_come_out_as_of_float32_units(form, way):
 # ---- planes and depthwise layers
 
 def of_rows(shape: ConvShape, algorithm: str = "toeplitz_float32", way: str = "fp16x3") -> Any:
-    return support.kernel_of(plan_layer(shape, algorithm=algorithm, arch=support.arch(), precision=way), shape)
+    """Of an algorithm, where the GPU has it."""
+    try:
+        made = plan_layer(shape, algorithm=algorithm, arch=support.arch(), precision=way)
+    except UnsupportedSpec as error:
+        if "has no wgmma" not in error.reason:
+            raise
+        pytest.skip(error.reason)
+    return support.kernel_of(made, shape)
 
 
 @pytest.mark.parametrize("kind", precision.KINDS)
@@ -169,6 +176,45 @@ def test_large_planes(c, side, size):
     layer = dict(padding=shape.padding, groups=c, device="cuda", precision="ieee")
     magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
     share = (shape.reduction + 2) * 2.0**-23 + Numerics.FP16X3.dropped
+    assert (np.abs(y - warpconv.conv2d(x, w, **layer)) <= (share + shape.reduction * 2.0**-23) * magnitude).all()
+    for _ in range(10):
+        assert np.array_equal(ours(x, w).view("u4"), y.view("u4"))
+
+
+# ---- first layers
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("kind", precision.KINDS)
+def test_first_layers_are_no_less_exact(kind, layout):
+    """And the CPU device, which cuts sums of TF32 as this GPU's tensor cores do, gives the same bits."""
+    planes = ConvShape(n=3, c=3, h=37, w=44, k=40, r=7, s=7, padding=3)
+    x, w = precision.KINDS[kind](np.random.default_rng([5, *map(ord, kind)]), planes)
+    given = x if layout == "NCHW" else nhwc(x)
+    shape = ConvShape.of(given.shape, w.shape, layout=layout, padding=3)
+    y = of_rows(shape, "taps_float32", "tf32x3")(given, w)
+    plan = plan_layer(shape, algorithm="taps_float32", arch=support.arch(), precision="tf32x3")
+    assert np.array_equal(checks.cpu_kernel(plan)(given, w).view("u4"), y.view("u4"))
+    units = of_rows(planes, "direct", "ieee")(x, w)
+    y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+    ours, theirs = (precision.errors_of(made, x, w, planes) for made in (y, units))
+    if kind in NOT_KEPT:
+        assert ours.worst <= (-(-shape.reduction // 32) + 24) * 2**-24
+        return
+    margin = 1.25 if kind in MADE_ANEW else 1.0
+    assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_large_first_layers_give_the_same_bits_in_every_call(layout):
+    shape = ConvShape(n=32, c=3, h=224, w=224, k=64, r=7, s=7, stride=2, padding=3, layout=layout)
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal(shape.input_shape).astype("f4"), rng.standard_normal(shape.weight_shape).astype("f4")
+    x = x if layout == "NCHW" else nhwc(x)
+    ours = of_rows(shape, "taps_float32", "tf32x3")
+    y = ours(x, w)
+    layer = dict(stride=2, padding=3, layout=layout, device="cuda", precision="ieee")
+    magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
+    share = (shape.reduction + 2) * 2.0**-23 + Numerics.TF32X3.dropped
     assert (np.abs(y - warpconv.conv2d(x, w, **layer)) <= (share + shape.reduction * 2.0**-23) * magnitude).all()
     for _ in range(10):
         assert np.array_equal(ours(x, w).view("u4"), y.view("u4"))

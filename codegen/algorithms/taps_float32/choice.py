@@ -23,20 +23,23 @@ ITEMS = (1, 2)                      # of a group in a tile
 FILTERS = (32, 48, 64, 96, 128)
 STAGES = (2, 3, 4, 6, 8)
 # Cycles of a multiprocessor at wgmma.CLOCK, fitted to 3,053 plans of 20 layers (first layers, 1 to 16 channels; batch
-# 128 to 1, both layouts, tf32x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.05
+# 128 to 1, both layouts, tf32x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.04
 # times as long as the quickest in the mean
-STEP_CYCLES = 493.0         # of a group's step besides its products: the next one's factors, barriers
-SUMS_CYCLES = 22.0          # of eight filters' sums, added to the others
-SHARED_CYCLES = 201.0       # of a step, of what groups share
-PRODUCT_SHARE = 0.86        # of the cycles that wgmma is taken to have for a column: these are timed at a higher clock
-RING_CYCLES = 186.0         # of a step that waits for its filters, over the stages
-STORE_CYCLES = 61.0         # of eight filters of 64 outputs
-COPY_CYCLES, LINE_CYCLES = 15.4, 32.6       # of 32 lanes' copies, and of a line of the image
-TILE_CYCLES = 1410.0        # from a tile's first copy to its last
-START_CYCLES = 5670.0
-PARTLY_STORED = 1.83        # bytes of memory more for each of y's, in NCHW where rows do not begin with 32 bytes
-MEMORY_SHARE = 0.95         # of the bytes, at the speed of a copy
-OVERLAPPED = 0.66           # of the lesser of memory and arithmetic
+STEP_CYCLES = 495.0         # of a group's step besides its products: the next one's factors, barriers
+SUMS_CYCLES = 22.5          # of eight filters' sums, added to the others
+SHARED_CYCLES = 203.0       # of a step, of what groups share
+PRODUCT_SHARE = 0.856       # of the cycles that wgmma is taken to have for a column: these are timed at a higher clock
+RING_CYCLES = 188.0         # of a step that waits for its filters, over the stages
+STORE_CYCLES = 59.0         # of eight filters of 64 outputs,
+PLANE_CYCLES = 17.0         # those that lanes exchange in NCHW besides,
+SHORT_SHARE = 2.85          # times as long as the first where their runs lie in two rows
+COPY_CYCLES, LINE_CYCLES = 16.0, 31.0       # of 32 lanes' copies, and of a line of the image
+TILE_CYCLES = 1467.0        # from a tile's first copy to its last
+START_CYCLES = 5706.0
+PARTLY_STORED = 1.69        # bytes of memory more for each of y's, in NCHW where rows do not begin with 32 bytes, of
+                            # stores of sixteen columns
+MEMORY_SHARE = 0.988        # of the bytes, at the speed of a copy
+OVERLAPPED = 0.7            # of the lesser of memory and arithmetic
 
 
 def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
@@ -92,7 +95,8 @@ def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> f
     arithmetic = rounds * max(items * _item_cycles(spec, options), copied)
     moved: float = shape.bytes_moved
     if spec.layout is Layout.NCHW and shape.q % RUN:
-        moved += PARTLY_STORED * spec.dtype.itemsize * math.prod(shape.output_shape)
+        partly = PARTLY_STORED * (2 if options.tile_q == RUN else 1)
+        moved += partly * spec.dtype.itemsize * math.prod(shape.output_shape)
     lesser, greater = sorted((arithmetic, MEMORY_SHARE * moved / spec.hardware.copied_bytes))
     return START_CYCLES + greater + (1 - OVERLAPPED) * lesser
 
@@ -103,7 +107,10 @@ def _item_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     multiplied = PRODUCT_SHARE * COLUMN_CYCLES * depths_of(spec) * options.filters * products
     alone = steps * (STEP_CYCLES + (SUMS_CYCLES * blocks if is_split(spec) else 0.0)) + multiplied
     waits = 0.0 if options.stages == steps else RING_CYCLES * steps / options.stages
-    return max(alone, options.groups * (multiplied + SHARED_CYCLES * steps)) + waits + STORE_CYCLES * blocks
+    stored = STORE_CYCLES
+    if spec.layout is Layout.NCHW:
+        stored = PLANE_CYCLES + STORE_CYCLES * (SHORT_SHARE if options.tile_q == RUN else 1.0)
+    return max(alone, options.groups * (multiplied + SHARED_CYCLES * steps)) + waits + stored * blocks
 
 
 def instructions(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:

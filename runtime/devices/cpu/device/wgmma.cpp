@@ -1,11 +1,13 @@
 // wgmma: products of a warp group from shared memory.
 //
-// How sums round. Products are exact. The 16 of an instruction (8 of TF32, of which the upper 19 bits of a float count) and the sum before are aligned to the largest of their
-// exponents and cut, towards zero, two bits behind the float's last (25 behind the point); then they are added exactly, and the
-// sum is cut to a float. So have Khattak and Mikaitis (arXiv 2512.07004) found the H100's tensor cores to do for 16-bit elements.
-// Assumed here, and not measured: that wgmma does as mma does there, and TF32 as 16 bits; that an exponent is the sum of the factors' (before a product
-// of 2 or more is normalised), subnormal ones by their leading bit; infinity where a sum is beyond the largest float; and
-// subnormal sums rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32, as in mma.sync's emulation.
+// How sums round. Products are exact. The 16 of an instruction (8 of TF32, of which the upper 19 bits of a float count) and the
+// sum before are aligned to the largest of their exponents and cut, towards zero, two bits behind the float's last (25 behind the
+// point); then they are added exactly, and the sum is cut to a float. So have Khattak and Mikaitis (arXiv 2512.07004) found the
+// H100's tensor cores to do for 16-bit elements. wgmma of TF32 does so on an H200, too: taps_float32 has this device's bits there,
+// for twelve kinds of data (tests/gpu/test_precision.py), but for subnormal factors that no scale has lifted. Assumed here, and
+// not measured: that wgmma of 16 bits does as mma does; that an exponent is the sum of the factors' (before a product of 2 or more
+// is normalised), subnormal ones by their leading bit; infinity where a sum is beyond the largest float; and subnormal sums
+// rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32, as in mma.sync's emulation.
 #include "wgmma.hpp"
 
 #include <cmath>
@@ -309,7 +311,8 @@ void Asynchronous::multiply(Thread &thread, float *sums, int columns, uint64_t a
     if (!pending.fenced)
         return worker_.fault(thread, WCPU_ASYNCHRONOUS_ORDER, "issues wgmma with no wgmma.fence since it last waited for all");
     const bool a_words = across & WCPU_A_WORDS;
-    if ((!a_words && (a >> kSwizzleShift == 3) != bool(across & WCPU_A_ACROSS)) || (b >> kSwizzleShift == 3) != bool(across & WCPU_B_ACROSS))
+    if ((!a_words && (a >> kSwizzleShift == 3) != bool(across & WCPU_A_ACROSS))
+        || (b >> kSwizzleShift == 3) != bool(across & WCPU_B_ACROSS))
         return worker_.fault(thread, WCPU_DESCRIPTOR, "issues wgmma with descriptors of the other order of products");
     WarpGroup &group = groups_[index];
     const uint64_t number = pending.issued++;
