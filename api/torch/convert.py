@@ -52,6 +52,7 @@ class Conversion:
         for module, kind in self._changed:
             if type(module) is OURS[kind]:
                 module.forget_prepared()        # type: ignore[operator]
+                module.__dict__.pop("frozen", None)
                 module.__class__ = kind
         self._changed = others
         if others:
@@ -70,7 +71,7 @@ class Conversion:
 
 
 def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = "estimate",
-            workers: int | None = None) -> Conversion:
+            workers: int | None = None, frozen: bool = False) -> Conversion:
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
@@ -94,6 +95,9 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         'all'; or a function of (name, layer, its input or None) that says so.
     workers : int, optional
         Threads that compile, before anything is measured, too; as in specialize_all.
+    frozen : bool
+        Whether weights do not change any more: CUDA graphs then read them as they are prepared, once, where each
+        replay else prepares them again, 1 to 4 us a layer, and sees what they have become. A layer's attribute.
 
     Returns
     -------
@@ -125,6 +129,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         for name, module in list(model.named_modules()):
             if isinstance(module, sizes.CONVOLUTION):
                 done.rows.append(_converted(name, module, inputs, where, done._changed))
+        for module, _ in done._changed if frozen else ():
+            module.frozen = True                # type: ignore[assignment]
         if inputs is not None:
             ahead.build([use for module, _ in done._changed for x in inputs[module] for use in _uses(module, x)],
                         workers)

@@ -21,6 +21,7 @@ from warpconv.runtime.torch.prepared import Prepared
 from .sizes import CAST
 
 _NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
+_RECORDED = "_warpconv_recorded"        # filters that CUDA graphs read
 
 
 class _Layer(torch.nn.Module):
@@ -38,7 +39,7 @@ class _Layer(torch.nn.Module):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != _NOT_KEPT}
+        return {name: value for name, value in self.__dict__.items() if name not in (_NOT_KEPT, _RECORDED)}
 
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script asks before it reads a module."""
@@ -69,9 +70,12 @@ class _Layer(torch.nn.Module):
 
 class _Forward(_Layer):
     """Layers whose forward is a convolution. ``precision`` is conv2d's, of the forward
-    pass; it may be set on a layer, and is part of no state."""
+    pass; ``frozen`` says that the weight does not change any more: CUDA graphs that are recorded in eval mode, behind a
+    call, then read the prepared weight, and do not see a later change. Both may be set on a layer, and are part of no
+    state."""
 
     precision: str = "float32"
+    frozen: bool = False
     _function: Any
     _more: dict[str, Any] = {}
 
@@ -87,9 +91,10 @@ class _Forward(_Layer):
             weight, bias = parameters.get("weight"), parameters.get("bias")
             if Prepared.serves(input, weight, bias):
                 geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
-                if kept is None or kept[0] != geometry:
-                    kept = self.__dict__[_NOT_KEPT] = geometry, Prepared()
-                return self._by(kept[1], input, weight, bias, geometry)
+                if kept is None or kept[:2] != (geometry, self.frozen):
+                    recorded = self.__dict__.setdefault(_RECORDED, []) if self.frozen else None
+                    kept = self.__dict__[_NOT_KEPT] = geometry, self.frozen, Prepared(self.frozen, recorded)
+                return self._by(kept[2], input, weight, bias, geometry)
         if not torch.compiler.is_compiling():
             self.forget_prepared()              # a step of an optimizer may follow
         return self._conv_forward(input, self.weight, self.bias)

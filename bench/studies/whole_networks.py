@@ -25,7 +25,8 @@ LAYER_SCALE = 0.3                   # of ConvNeXt's blocks
 ABOUT = f"""
 Networks of torchvision with drawn weights, eval mode, {BATCH} images of 224 x 224, one CUDA graph of {CALLS} calls of
 the stock network and one of the network after `warpconv.torch.convert(model, x, where=...)`: with `all`, every Conv2d
-is ours; with `estimate`, those that the rule takes. Everything else of a network (normalisations, activations,
+is ours; with `estimate`, those that the rule takes. Their weights are frozen: prepared once, where each replay
+would else prepare them again (docs/torch.md). Everything else of a network (normalisations, activations,
 permutes) is PyTorch's on both sides. Graphs are replayed in turn; medians of {REPLAYS}. cuDNN is in benchmark mode;
 in float32 its TF32 is off, which is how ours counts. Both outputs are compared with the network's in float64; an error
 is the difference's norm over that of what the images' outputs differ by. A row fails whose error is more than {WORSE:g}
@@ -83,7 +84,7 @@ def measure(torch: Any, row: Network) -> dict[str, Any]:
     with torch.no_grad():
         exact = copy.deepcopy(model).double()(x.double())
         expected, stock = _captured(torch, model, x)
-        done = warpconv.torch.convert(model, x, where=row.rule)
+        done = warpconv.torch.convert(model, x, where=row.rule, frozen=True)
         try:
             got, ours = _captured(torch, model, x)
             errors = [float((found - exact).norm() / spread(exact)) for found in (expected, got)]

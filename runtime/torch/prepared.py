@@ -19,6 +19,11 @@ from warpconv.runtime.call.watched import is_transforming, wants_grad
 MOST_INPUTS = 256       # kinds of input that a layer remembers
 
 
+def is_captured(weight: Tensor) -> bool:
+    """Whether calls with the weight become part of a CUDA graph."""
+    return weight.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 class _Made(NamedTuple):
     filter: Filter
     weight: Tensor      # what it was made of: its memory is held, so that no other weight can get its address
@@ -29,10 +34,12 @@ class Prepared:
     """The kernels that a layer's calls outside of training took, by kind of input, and their filters.
 
     Only kernels that would reorder or move the weight at every call have a filter; to the others the weight itself is
-    given. Any thread may call.
+    given. Any thread may call. ``frozen``: CUDA graphs that are recorded take the filter, too, which ``recorded`` then
+    keeps, as replays read it; else they prepare the weight in every replay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, frozen: bool = False, recorded: list[Filter] | None = None) -> None:
+        self._frozen, self._recorded = frozen, recorded if recorded is not None else []
         self._kernels: dict[tuple[Any, ...], Kernel | None] = {}    # None: nothing to prepare
         self._filters: dict[Kernel, _Made] = {}
         self._entries: dict[Any, Entry] = {}        # calls with the weight as it is, by the tensors' signatures
@@ -81,6 +88,8 @@ class Prepared:
             self._filters.clear()
             self._entries.clear()
         self._kernels[kind] = kernel if wanted else None
+        if wanted and self._frozen:         # a graph may be next, in which nothing is prepared
+            self._filter(kernel, weight)
         signed = signatures.sign_call(input, weight, bias, None, None)
         entry = None if wanted or signed is None or env.settings().templates is not None else kernel.remembered(signed)
         if entry is not None:
@@ -89,11 +98,18 @@ class Prepared:
 
     def _filter(self, kernel: Kernel, weight: Tensor) -> Filter | None:
         """The weight as it is now, for a kernel. None where it may change unseen: inside a CUDA graph, whose replays
-        write to parameters, and where PyTorch counts no versions."""
-        if weight.is_inference() or weight.is_cuda and torch.cuda.is_current_stream_capturing():
+        write to parameters that are not frozen, and where PyTorch counts no versions; and of a frozen one that was not
+        prepared before the graph, in which nothing can be."""
+        captured = is_captured(weight)
+        if weight.is_inference() or captured and not self._frozen:
             return None
         version = weight._version
         made = self._filters.get(kernel)
+        if captured:
+            if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
+                return None
+            self._recorded.append(made.filter)
+            return made.filter
         if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
             made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)
         return made.filter

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 from tests import settings
@@ -238,3 +240,29 @@ def test_on_another_gpu(ordinal):
     output, wanted = expected(x, w, b, torch.ones_like(made).to("cuda:0"), options, lambda v: v)
     close(made.to("cuda:0"), output)
     close(moved[0].grad.to("cuda:0"), wanted[0])
+
+
+def test_frozen_weights_in_a_graph_are_prepared_once():
+    import warpconv.torch as layers
+    model = torch.nn.Sequential(torch.nn.Conv2d(64, 64, 3, padding=1), torch.nn.Conv2d(64, 96, 1)).cuda().half().eval()
+    model = model.to(memory_format=torch.channels_last)
+    x = torch.randn(4, 64, 14, 14, device="cuda", dtype=torch.float16).contiguous(memory_format=torch.channels_last)
+    with torch.no_grad():
+        wanted = copy.deepcopy(model).double()(x.double())
+        layers.convert(model, x, where="all", frozen=True)
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                model(x)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made = model(x)
+        assert all(len(layer.__dict__["_warpconv_recorded"]) == 1 for layer in model)
+        for layer in model:
+            layer.forget_prepared()             # the graph's stay
+        torch.cuda.empty_cache()
+        for _ in range(3):
+            made.fill_(float("nan"))
+            graph.replay()
+            close(made, wanted)

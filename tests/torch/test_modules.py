@@ -13,6 +13,7 @@ import torch.fx
 import warpconv
 import warpconv.torch as layers
 from warpconv.runtime.call.kernel import Kernel
+from warpconv.runtime.torch import prepared
 
 from .layers import close
 
@@ -355,3 +356,28 @@ def test_fused_steps_are_seen(optimizer, modes):
             made = layer(x)
             expected = torch.nn.functional.conv2d(x.double(), layer.weight.double(), layer.bias.double(), padding=1)
         assert (made.double() - expected).abs().max() < 0.02 * expected.abs().max()
+
+
+def test_frozen_weights_are_read_as_they_are_prepared_where_a_graph_is_recorded(monkeypatch):
+    """As on a GPU while a stream is captured; of layers that are not frozen the weight itself is read there."""
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Conv2d(64, 40, 3, padding=1)).half().eval()
+    x = torch.randn(1, 64, 6, 7).half().to(memory_format=torch.channels_last)
+    for frozen in (False, True):
+        done = layers.convert(model, x, where="all", frozen=frozen)
+        layer = model[0]
+        assert layer.frozen is frozen and copy.deepcopy(layer).frozen is frozen
+        with torch.no_grad():
+            wanted = model(x)
+            monkeypatch.setattr(prepared, "is_captured", lambda weight: True)
+            assert torch.equal(model(x), wanted)
+            assert len(layer.__dict__.get("_warpconv_recorded", ())) == frozen
+            layer.weight.mul_(2.0)              # which was not prepared before the graph: read as it is
+            assert not torch.equal(model(x), wanted)
+            assert len(layer.__dict__.get("_warpconv_recorded", ())) == frozen
+            monkeypatch.undo()
+            layer.weight.mul_(0.5)
+            assert torch.equal(model(x), wanted)
+        assert "_warpconv_recorded" not in pickle.loads(pickle.dumps(layer)).__dict__
+        done.undo()
+        assert "frozen" not in layer.__dict__ and type(layer) is torch.nn.Conv2d
