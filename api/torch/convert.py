@@ -97,7 +97,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         Threads that compile, before anything is measured, too; as in specialize_all.
     frozen : bool
         Whether weights do not change any more: CUDA graphs then read them as they are prepared, once, where each
-        replay else prepares them again, 1 to 4 us a layer, and sees what they have become. A layer's attribute.
+        replay else prepares them again, 1 to 4 us a layer, and sees what they have become. An attribute of Conv1d and
+        Conv2d; weights of volumes and of transposed layers are prepared in every call and replay.
 
     Returns
     -------
@@ -130,7 +131,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
             if isinstance(module, sizes.CONVOLUTION):
                 done.rows.append(_converted(name, module, inputs, where, done._changed))
         for module, _ in done._changed if frozen else ():
-            module.frozen = True                # type: ignore[assignment]
+            if isinstance(module, (modules.Conv1d, modules.Conv2d)):
+                module.frozen = True
         if inputs is not None:
             ahead.build([use for module, _ in done._changed for x in inputs[module] for use in _uses(module, x)],
                         workers)

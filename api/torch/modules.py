@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from torch.fx import Proxy
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
+from warpconv.runtime.call.filter import Filter
 from warpconv.runtime.call.line import conv1d, conv_transpose1d
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.watched import wants_grad
@@ -21,7 +23,8 @@ from warpconv.runtime.torch.prepared import Prepared
 from .sizes import CAST
 
 _NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
-_RECORDED = "_warpconv_recorded"        # filters that CUDA graphs read
+# Filters that CUDA graphs read, as long as the layer lives, whatever its class becomes; no state of a layer has them.
+_read_by_graphs: WeakKeyDictionary[torch.nn.Module, list[Filter]] = WeakKeyDictionary()
 
 
 class _Layer(torch.nn.Module):
@@ -39,7 +42,7 @@ class _Layer(torch.nn.Module):
         return super().train(mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in (_NOT_KEPT, _RECORDED)}
+        return {name: value for name, value in self.__dict__.items() if name != _NOT_KEPT}
 
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script asks before it reads a module."""
@@ -92,7 +95,7 @@ class _Forward(_Layer):
             if Prepared.serves(input, weight, bias):
                 geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
                 if kept is None or kept[:2] != (geometry, self.frozen):
-                    recorded = self.__dict__.setdefault(_RECORDED, []) if self.frozen else None
+                    recorded = _read_by_graphs.setdefault(self, []) if self.frozen else None
                     kept = self.__dict__[_NOT_KEPT] = geometry, self.frozen, Prepared(self.frozen, recorded)
                 return self._by(kept[2], input, weight, bias, geometry)
         if not torch.compiler.is_compiling():

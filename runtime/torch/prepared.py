@@ -108,7 +108,8 @@ class Prepared:
         if captured:
             if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
                 return None
-            self._recorded.append(made.filter)
+            if not any(kept is made.filter for kept in self._recorded):
+                self._recorded.append(made.filter)
             return made.filter
         if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
             made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)
