@@ -258,7 +258,7 @@ def test_frozen_weights_in_a_graph_are_prepared_once():
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             made = model(x)
-        assert all(len(layer.__dict__["_warpconv_recorded"]) == 1 for layer in model)
+        assert all(len(layers.modules._read_by_graphs[layer]) == 1 for layer in model)
         for layer in model:
             layer.forget_prepared()             # the graph's stay
         torch.cuda.empty_cache()
