@@ -294,7 +294,7 @@ taps_float32_3x3(const __grid_constant__ TensorMap filter_map, const float* __re
                 const int first_run = ((item * GROUPS + group) * 4 + warp) * 2;
                 const unsigned char* const window = (const unsigned char*)(halo + window_of(first_run, lane));
                 float sums[SUMS] = {};
-                Factors even, odd;
+                Factors even;
                 even.load(window, offsets, 0, lane);
                 {
                     wc_barrier_wait(filled, 0);

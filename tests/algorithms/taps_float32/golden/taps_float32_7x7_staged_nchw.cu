@@ -469,7 +469,6 @@ taps_float32_7x7(const __grid_constant__ TensorMap filter_map, const __grid_cons
                 wc_sync_threads(1 + group, 128);
                 {
                     const bool odd = lane & 1;
-                    const int run = first_run + odd, p = row_of(tile, run), q = column_of(tile, run, lane);
                     const int place = (warp * 2 + odd) * 8 + lane / 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
