@@ -13,7 +13,6 @@ from warpconv.codegen.hardware import QUARTERS, Hardware
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
-
 SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements, and what a plan says of it
 FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 CELL_BYTES = 16             # a row of the instruction's matrices:

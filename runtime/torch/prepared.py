@@ -105,12 +105,10 @@ class Prepared:
             return None
         version = weight._version
         made = self._filters.get(kernel)
-        if captured:
-            if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
-                return None
-            if not any(kept is made.filter for kept in self._recorded):
-                self._recorded.append(made.filter)
-            return made.filter
         if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
+            if captured:
+                return None
             made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)
+        if captured and not any(kept is made.filter for kept in self._recorded):
+            self._recorded.append(made.filter)
         return made.filter

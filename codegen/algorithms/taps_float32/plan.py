@@ -28,12 +28,13 @@ from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT, MOST_COLUMNS, ROWS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Numerics
+from warpconv.codegen.spec import KernelSpec
 
 from .choice import GROUPS, TILE_Q, candidates, choice, instructions
 from .numbers import (DEPTH, ITEMSIZE, MOST_CHANNELS, PAIR, SIDE_THREADS, SPLIT_PRODUCTS, STEP, STORES, WIDE,
-                      TapsFloat32Numbers, box_filters, can_stage, depths_of, finds_pixels, fitted, make_numbers,
-                      more_registers, parts_of, pixel_of, planned_registers, shared_bytes, steps_of, store_width)
+                      TapsFloat32Numbers, box_filters, can_stage, depths_of, finds_pixels, fitted, is_split,
+                      make_numbers, more_registers, parts_of, pixel_of, planned_registers, shared_bytes, steps_of,
+                      store_width)
 from .options import TapsFloat32Options
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -70,8 +71,8 @@ def plan(spec: KernelSpec, options: TapsFloat32Options) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
     arguments = _arguments(spec, options, descriptors)
-    split = spec.numerics is Numerics.TF32X3        # the filter by address, too: for outputs that are made anew
-    taken = named(arguments, *(d.argument for d in descriptors), "x", *([FILTER] if split else []), "bias", "residual",
+    anew = [FILTER] if is_split(spec) else []       # by address, too: for outputs that are made anew
+    taken = named(arguments, *(d.argument for d in descriptors), "x", *anew, "bias", "residual",
                   *(() if options.staged else ("y",)), "N", "H", "W", "P", "Q", BORDER)
     numbers = make_numbers(spec, options, taken)
     program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
