@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import shutil
@@ -16,6 +17,7 @@ import pytest
 import warpconv
 from tests import settings
 
+GARBAGE = 20_000        # objects made between two looks for garbage: at the usual 700 these took a tenth of our time
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
 MOST_LONG = 4           # parameters of a test that are run among the long ones, but for the case table's
@@ -83,6 +85,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         why = reason() if marked[name] else None
         if why is not None:
             _skip(config, items, marked[name], why)
+
+
+def pytest_collection_finish() -> None:
+    """Ten thousand collected tests are not looked through for garbage time and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 def _skip(config: pytest.Config, items: list[pytest.Item], skipped: list[pytest.Item], why: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_TOKEN = re.compile(r"""(?P<gap>(?:[ \t\n]+|//[^\n]*)+)|(?P<name>[A-Za-z_]\w*)|(?P<pragma>\#[^\n]*)
+# a word with the blanks and comments before it; the last has none behind it
+_TOKEN = re.compile(r"""((?:[ \t\n]+|//[^\n]*)*)(?:(?P<name>[A-Za-z_]\w*)|(?P<pragma>\#[^\n]*)
     |(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)|(?P<string>"(?:[^"\\]|\\.)*")
-    |(?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)""", re.VERBOSE)
+    |(?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)|(?P<end>\Z))""", re.VERBOSE)
 _COLUMN = re.compile(r"^(.*?)\0(\d+)\0//", re.MULTILINE)     # of a comment beside a statement
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")": "(", "]": "[", "}": "{"}
 
@@ -46,21 +47,16 @@ class Token:
 def chain_of(text: str) -> tuple[Token, Token]:
     """The first and the last token of a text; both are empty ones at its ends."""
     first = last = Token("end", "", "", None)
-    gap = ""
     for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or ""
-        if kind == "gap":
-            gap = match.group()
-            if gap.startswith("  ") and gap.lstrip(" ").startswith("//"):
-                rest, line = gap.lstrip(" "), text.rfind("\n", 0, match.start()) + 1
-                gap = f"\0{match.end() - len(rest) - line}\0{rest}"
-            continue
-        token = Token(kind, match.group(), gap, last)
+        kind, gap = match.lastgroup or "", match[1]
+        if gap.startswith("  ") and (rest := gap.lstrip(" ")).startswith("//"):
+            line = text.rfind("\n", 0, match.start()) + 1
+            gap = f"\0{match.end(1) - len(rest) - line}\0{rest}"
+        token = Token(kind, match[kind], gap, last)
         last.after = last = token
-        gap = ""
-    end = Token("end", "", gap, last)
-    last.after = end
-    return first, end
+        if kind == "end":
+            break
+    return first, last
 
 
 def text_of(first: Token) -> str:

@@ -20,7 +20,7 @@ from warpconv.runtime.build.compilers import tools
 from warpconv.runtime.build.patience import watched
 
 from .report import Mode
-from .toolchain import LONG_TEXT, Toolchain, find_toolchain
+from .toolchain import Toolchain, find_toolchain
 
 DEVICE = Path(__file__).parent / "device"
 # The names that device/device_primitives.h defines in place of the emitted text's one-line definitions.
@@ -83,7 +83,6 @@ def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], .
     """The same without the text."""
     return (("device", "cpu"), ("mode", mode.value), ("compiler", " ".join(toolchain.command)),
             ("compiler_identity", toolchain.identity), ("kernel_flags", " ".join(toolchain.kernel_flags(mode))),
-            ("long_text", f"{LONG_TEXT}: {' '.join(toolchain.kernel_flags(mode, LONG_TEXT + 1))}"),
             ("runtime_flags", " ".join(toolchain.runtime_flags(mode))),
             ("link_flags", " ".join(toolchain.link_flags())), ("headers", device_digest()))
 
@@ -102,7 +101,7 @@ def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, run
     start = time.perf_counter()
     if runtime is None:
         runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
-    flags = list(toolchain.kernel_flags(mode, len(text)))
+    flags = list(toolchain.kernel_flags(mode))
     if mode is Mode.CHECK and "cp.async.cg" in text:
         flags.append(_PAST_L1)
 

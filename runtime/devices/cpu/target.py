@@ -49,7 +49,7 @@ class CpuTarget:
     def _runtime(self, cache: DiskCache, toolchain: Toolchain) -> bytes:
         """The device's own object, which all kernels link; an entry of the cache like theirs."""
         machine = [field for field in objects.machine_fields(self.mode, toolchain)
-                   if field[0] not in ("kernel_flags", "long_text", "link_flags")]
+                   if field[0] not in ("kernel_flags", "link_flags")]
 
         def build(folder: Path) -> Mapping[str, Any]:
             return {"object": objects.runtime_object(folder, self.mode, toolchain).name}
