@@ -56,7 +56,7 @@ def test_sequences_are_planned_as_they_lie(dtype):
     assert taller["prefetch_rows"] > 1 and taller["sub_block_rows"] > 1
     column = sequence(dtype=dtype, h=4096, w=1, r=4, s=1, padding=((3, 0), (0, 0)), layout="NHWC")
     assert plan_layer(column).settings()["vector"] == 4
-    assert plan_layer(replace(column, w=56), algorithm="channels").settings()["vector"] <= 2
+    assert plan_layer(replace(column, n=64, w=56), algorithm="channels").settings()["vector"] <= 2
 
 
 @pytest.mark.parametrize("layer", [

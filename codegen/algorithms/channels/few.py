@@ -1,4 +1,5 @@
-"""``channels`` for few images: short walks, whose input rows are all on their way at once.
+"""``channels`` for few images of 16 bits, filters that move by several rows, and rings: short walks, whose input rows
+are all on their way at once. (Lines of float32 that move by one row: ``walks``.)
 
 A GPU is not filled then, and what a layer takes is the time of one thread: until the kernel runs, for each round of
 loads that it waits for, and for its instructions.
@@ -39,9 +40,11 @@ def choice(spec: KernelSpec, p: int, q: int, images: int) -> ChannelsOptions | N
     if not found:
         return None
     options = min(found, key=lambda entry: entry[0])[1]
-    if options.body is Body.RING:
-        return options
-    # so many blocks are not there: the compiler may have more registers
+    return options if options.body is Body.RING else with_more_registers(spec, options)
+
+
+def with_more_registers(spec: KernelSpec, options: ChannelsOptions) -> ChannelsOptions:
+    """For half as many blocks of a multiprocessor as could stay: more are not there."""
     numbers = numbers_of(spec, options)
     blocks = resident_lines(spec, registers_of(spec, options, numbers), numbers.threads)
     return replace(options, min_blocks=max(1, blocks // 2))

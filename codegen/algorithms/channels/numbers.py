@@ -185,7 +185,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
     pixels, zeros = spec.padding_mode.reads_image, spec.padding_mode is Border.ZEROS
     if lines or pixels:
         guarded_left = guarded_right = ()
-    vectors, line = spec.k // options.vector, _line(spec, options, offsets[-1] + 1, rows_of_step)
+    vectors, line = spec.k // options.vector, line_of(spec, options, offsets[-1] + 1, rows_of_step)
     (top, bottom), reach = spec.padding[0], spec.dilation[0] * (spec.r - 1)
     return ChannelsNumbers(
         threads=options.block_channels * options.block_columns * options.block_rows, packed=packed, converted=converted,
@@ -209,7 +209,7 @@ def numbers_of(spec: KernelSpec, options: ChannelsOptions) -> ChannelsNumbers:
         guarded_rows=not pixels and (step_rows > 1 or not zeros))
 
 
-def _line(spec: KernelSpec, options: ChannelsOptions, window: int, rows_of_step: tuple[int, ...]) -> BlockLine:
+def line_of(spec: KernelSpec, options: ChannelsOptions, window: int, rows_of_step: tuple[int, ...]) -> BlockLine:
     """For `window` input columns of a thread."""
     pixel, taps, size = options.block_channels * options.vector, spec.r * spec.s, spec.dtype.itemsize
     piece = gcd(pixel, spec.c, 16 // size)

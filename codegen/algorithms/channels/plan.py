@@ -12,7 +12,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.batch import FEW_IMAGES, assumed_batch, is_lanes_of_channels
+from warpconv.codegen.batch import FEW_IMAGES, SOME_IMAGES, class_of_lanes, is_lanes_of_channels
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
@@ -26,7 +26,7 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from . import few, strided
+from . import few, strided, walks
 from .lines import line_candidates, lines_defaults, lines_options_refusal, lines_refusal, resident_lines
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of, step_rows_of
 from .strided import REGISTER_MARGIN
@@ -84,12 +84,13 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
     """The plan values with the fewest modelled instructions an output, more counted where few warps stay resident or
     the layer has too few threads to fill a large GPU; the ring while its weights fit in registers, else tiles."""
     p, q = (shape.p, shape.q) if shape is not None else (USUAL_ROW, USUAL_ROW)
-    if shape is not None and is_lanes_of_channels(shape) and (images := assumed_batch(shape)) in FEW_IMAGES:
-        found = few.choice(spec, p, q, images)
-        if found is not None:
-            return found
+    images = class_of_lanes(shape) if shape is not None and is_lanes_of_channels(shape) else 0
+    if images in FEW_IMAGES and (found := _few(spec, p, q, images)) is not None:
+        return found
     if lines_refusal(spec) is None:
         found = (lines_defaults if step_rows_of(spec) == 1 else strided.lines)(spec, p, q, shape is not None)
+        if images == SOME_IMAGES and step_rows_of(spec) == 1:
+            found = walks.choice(spec, p, q, 2 * images, found)
         if found is not None:
             return found
     if strided.serves(spec) and shape is not None:
@@ -97,6 +98,14 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ChannelsOption
         if found is not None:
             return found
     return _chosen(spec, p, q, shape is not None)
+
+
+def _few(spec: KernelSpec, p: int, q: int, images: int) -> ChannelsOptions | None:
+    """Of one image, or of up to fifteen; None where what many images have is as good."""
+    if spec.dtype is DType.FLOAT32 and lines_refusal(spec) is None and step_rows_of(spec) == 1:
+        found = walks.choice(spec, p, q, images)
+        return found and few.with_more_registers(spec, found)
+    return few.choice(spec, p, q, images)
 
 
 @functools.lru_cache(maxsize=256)
@@ -342,7 +351,10 @@ def _check_size(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNum
 
 
 def space(spec: KernelSpec) -> Iterable[ChannelsOptions]:
-    found = list(line_candidates(spec, USUAL_ROW, USUAL_ROW)) if lines_refusal(spec) is None else []
+    found: list[ChannelsOptions] = []
+    if lines_refusal(spec) is None:
+        found += line_candidates(spec, USUAL_ROW, USUAL_ROW)
+        found += walks.candidates(spec, USUAL_ROW, USUAL_ROW)
     for options, numbers in _all_bodies(spec, USUAL_ROW):
         if registers_of(spec, options, numbers) <= REGISTER_LIMIT and _text(spec, options, numbers) <= TEXT_LIMIT:
             block = _block(spec, options, USUAL_ROW, USUAL_ROW)

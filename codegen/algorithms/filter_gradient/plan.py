@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.batch import summed_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
@@ -125,7 +125,7 @@ def _pairs(spec: KernelSpec) -> bool:
 
 
 def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOptions) -> int:
-    n, p, q = (64, 56, 56) if shape is None else (assumed_batch(shape), shape.p, shape.q)
+    n, p, q = (64, 56, 56) if shape is None else (summed_batch(shape), shape.p, shape.q)
     made = _numbers(spec, options)
     x, y = _beside(spec, options, made)
     if options.form is Form.TILES:

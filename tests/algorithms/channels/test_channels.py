@@ -85,11 +85,11 @@ def test_filters_that_do_not_fit_are_refused_with_the_way_out():
 
 
 def test_widths_that_a_plan_asks_for():
-    plan = planned(depthwise(side=56), columns=7, width="whole")
+    plan = planned(depthwise(n=64, side=56), columns=7, width="whole")
     assert plan.program.argument("Q").multiple_of == 7
     assert plan.program.refusal(depthwise(side=63)) is None
     assert "Q a multiple of 7" in plan.program.refusal(depthwise(side=57))
-    assert planned(depthwise(side=57), columns=7, width="any").program.refusal(depthwise(side=57)) is None
+    assert planned(depthwise(n=64, side=57), columns=7, width="any").program.refusal(depthwise(side=57)) is None
 
 
 @pytest.mark.parametrize("dtype, vector, multiplier, x, y", [
@@ -119,9 +119,9 @@ def test_vectors_divide_the_channels(c, vectors):
     assert channels._vectors(spec_of(depthwise(c=c, dtype="float16"))) == vectors
 
 
-def test_the_batch_does_not_change_the_plan():
+def test_large_batches_have_one_plan():
     for size, side in itertools.product((3, 7), (7, 112)):
-        plans = {str(planned(depthwise(size, n=n, side=side)).options) for n in (1, 7, 512)}
+        plans = {str(planned(depthwise(size, n=n, side=side)).options) for n in (64, 77, 512)}
         assert len(plans) == 1
 
 
@@ -135,7 +135,7 @@ def test_few_images_are_walked_in_one_round_of_loads(c, side, size):
     grid = found.program.steps[0].grid_of(one)
     assert grid[0] * grid[1] * grid[2] >= 0.6 * found.spec.hardware.multiprocessors
     settings = {n: planned(replace(one, n=n)).settings() for n in (1, 3, 4, 15, 16, 64, 256)}
-    assert settings[1] == settings[3] and settings[4] == settings[15] and settings[16] == settings[64] == settings[256]
+    assert settings[1] == settings[3] and settings[4] == settings[15] and settings[64] == settings[256]
     assert settings[1]["sub_block_rows"] <= settings[4]["sub_block_rows"] <= settings[64]["sub_block_rows"]
 
 
@@ -260,7 +260,7 @@ LINES = dict(body="lines", vector=2, columns=4, width="any", sub_block_rows=28, 
     (depthwise(), dict(block_rows=2), "block_rows = 2"),
     (depthwise(), dict(stage_rows=3), "not a multiple of stage_rows = 3"),
     (depthwise(), dict(prefetch_rows=34), "prefetch_rows = 34"),
-    (depthwise(c=64), dict(block_channels=32, block_columns=12, prefetch_rows=16), "smaller block_channels or")])
+    (depthwise(n=64, c=64), dict(block_channels=32, block_columns=12, prefetch_rows=16), "smaller block_channels or")])
 def test_what_lines_do_not_serve_is_refused(shape, values, says):
     with pytest.raises(UnsupportedSpec, match=says):
         planned(shape, **{**LINES, **values})
@@ -359,6 +359,8 @@ def defaults_table() -> list[KernelPlan]:
               for dtype in ("float16", "bfloat16")]
     plans += [planned(depthwise(size, n=32, c=128, dtype=dtype, **border))
               for size, dtype, border in itertools.product((3, 5), ("float32", "float16"), (BORDERS[1], BORDERS[-1]))]
+    plans += [planned(depthwise(size, n=n, c=c, side=side)) for size, n, (_, c, side)
+              in itertools.product((3, 5, 7), (1, 4, 32), LAYERS)]
     return list({render(plan).digest: plan for plan in plans}.values())
 
 
