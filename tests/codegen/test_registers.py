@@ -37,7 +37,7 @@ def test_defaults_keep_what_the_plan_promises(algorithm):
 # what the default plan had spilled more of than a pack takes, and conv2d launched (the operation, the architecture)
 SPILLED = [
     ("forward", "sm_120", "direct", dict(n=1, h=7, w=14, c=3, k=3, r=3, s=7, groups=3, layout="NHWC")),
-    ("forward", "sm_120", "direct", dict(n=1, h=17, w=34, c=12, k=12, r=5, s=9, groups=12, layout="NHWC")),
+    ("forward", "sm_120", "direct", dict(n=64, h=17, w=34, c=12, k=12, r=5, s=9, groups=12, layout="NHWC")),
     ("forward", "sm_120", "direct", dict(n=16, h=7, w=31, c=12, k=12, r=3, s=7, groups=12, layout="NHWC", padding=5,
                                          stride=3, padding_mode="replicate", dtype="uint8")),
     ("forward", "sm_86", "staged", dict(n=16, h=1, w=112, c=8, k=8, r=3, s=3, groups=8, dilation=2, padding=3,
