@@ -94,9 +94,9 @@ class Request:
 
 def of_pixels(layer: ConvShape) -> ConvShape:
     """The layer, as one in NHWC where its images and outputs are single pixels: their memory is the same in both
-    orders, and dense layers of 16 bits read the channels of a pixel as they lie in that one."""
+    orders, and dense layers read the channels of a pixel as they lie in that one."""
     single = layer.h == layer.w == layer.p == layer.q == 1 and layer.d is None
-    dense = layer.dtype.is_half and layer.groups == 1
+    dense = layer.dtype.is_float and layer.groups == 1
     if not (single and dense) or layer.layout is Layout.NHWC or layer.x_pitch is not None or layer.y_pitch is not None:
         return layer
     return replace(layer, layout=Layout.NHWC)
