@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import H200_SHARED_FILLED, LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, SHARED_STATIC
@@ -26,7 +26,7 @@ AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixel
 LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were measured
 MANY_TAPS = 40                     # arithmetic sets it, and a stage of
 STAGE_OF_MANY_TAPS = 4              # rows has fewer barriers
-LINES_BATCH = 128                  # images that fill a GPU (the batch itself is never looked at)
+LINES_BATCH = 128                  # images that fill a GPU (fewer than 64 are looked at by few and walks)
 WARPS_THAT_FILL = 8                # a multiprocessor
 SHORT_PLANE = 7                    # rows: a thread with several channels would be one of too few
 STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and stores
@@ -111,12 +111,19 @@ def line_candidates(spec: KernelSpec, p: int, q: int) -> Iterator[ChannelsOption
 
 
 def _shapes(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
-    least = 2 if spec.numerics is Numerics.FLOAT16 else 1
     # of one column, a sequence, no other columns share what a thread reads: more channels do
-    for vector in (least, 2 * least, 4 * least) if q == 1 else (least, 2 * least):
+    return threads_that_fit(spec, (1, 2, 4) if q == 1 else (1, 2), LINES_COLUMNS)
+
+
+def threads_that_fit(spec: KernelSpec, units: Sequence[int], several: Sequence[int]
+                     ) -> Iterator[tuple[ChannelsOptions, ChannelsNumbers]]:
+    """Of so many units (channels, or pairs of them in half arithmetic) and of several numbers of columns those threads
+    that have enough registers and no more text than LINES_TEXT, with their numbers."""
+    least = 2 if spec.numerics is Numerics.FLOAT16 else 1
+    for vector in (least * unit for unit in units):
         if spec.k % vector or vector * spec.dtype.itemsize > 16:
             continue
-        for columns in LINES_COLUMNS:
+        for columns in several:
             options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, stage_rows=1)
             numbers = numbers_of(spec, options)
             products = spec.r * spec.s * columns * numbers.units

@@ -2,7 +2,7 @@
 
 A GPU has few blocks then, and how many, how long each takes and how many are resident decide. The rules of ``lines``
 are for many images (H200, batch 128: 0.98 of the quickest of 50 walks): one image of 192 channels, 28^2, in float32
-under 3x3 took 10.8 us by them, and takes 2.9 as it is walked here.
+under 3x3 took 10.7 us by them, and takes 2.8 as it is walked here.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import FEW_IMAGES, SOME_IMAGES
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
-from warpconv.codegen.spec import KernelSpec, Numerics
+from warpconv.codegen.spec import KernelSpec
 
-from .lines import LINES_REGISTERS, LINES_TEXT, resident_lines, threads_of_channels
-from .numbers import BlockLine, Body, ChannelsNumbers, ChannelsOptions, Width, line_of, numbers_of, registers_of
+from .lines import LINES_THREADS, resident_lines, threads_of_channels, threads_that_fit
+from .numbers import BlockLine, ChannelsNumbers, ChannelsOptions, Width, line_of, numbers_of, registers_of
 
-COLUMNS = (7, 5, 4, 3, 2, 1)
+UNITS, COLUMNS = (1, 2, 4), (7, 5, 4, 3, 2, 1)      # of a thread
 ROWS = (28, 14, 7, 4, 2)            # of a sub-block
 STAGES = ((12, 2), (6, 2), (4, 2), (2, 2), (1, 1))     # rows ahead and of a stage: three that fit, if any
 STAGES_TRIED = 3
 CHANNELS = (32, 64, 128, 192)       # threads of a block along the channels, at most and evenly,
 BLOCK_COLUMNS = (1, 2, 4, 8)        # and along the columns;
-LEAST, USUAL, MOST = 48, 128, 256   # both together
+LEAST, MOST = 48, 256               # both together
 SECTOR = 32                         # bytes that memory is read by
 CLEARLY = 0.9                       # of the cycles of the rules' walk, above which that stays where images are many
 # Cycles of a multiprocessor, fitted to 5,900 walks of 96 layers (3x3 to 9x9, 7^2 to 112^2, stride 1; float16 and
@@ -33,15 +33,15 @@ CLEARLY = 0.9                       # of the cycles of the rules' walk, above wh
 # the quickest in the mean
 ISSUED = 0.66               # of an instruction of a warp, of a quarter's
 READ = 2.9                  # instructions of a read from shared memory,
-CONVERTED = 0.95             # of a 16-bit element that becomes a float,
-COPY = 3.96                  # of a copy to shared memory,
+CONVERTED = 0.95            # of a 16-bit element that becomes a float,
+COPY = 3.96                 # of a copy to shared memory,
 STORE = 11.1                # of an output pixel,
 WEIGHT = 10.9               # of a weight, on its way to its register,
 START = 201.0               # and of a thread's beginning
 LONE = 0.88                 # of an instruction in a thread's own time
 LATENCY = 424.0             # of a step's copies, over the steps that are ahead
-WAVE = 0.4                 # of 128 bytes to or from shared memory
-CONFLICTS = 1.06             # more of those that a warp of several columns reads, whose banks meet
+WAVE = 0.4                  # of 128 bytes to or from shared memory
+CONFLICTS = 1.06            # more of those that a warp of several columns reads, whose banks meet
 MEMORY_SHARE = 0.93         # of the bytes, at the speed of a copy
 COPIED_SHARE = 0.118        # of those that are copied to shared memory, which neighbouring strips share;
 PARTLY = 8.4                # of these many times what lies in the same sectors and is not copied
@@ -82,7 +82,7 @@ class Walk:
         beside = {-(-jobs // -(-jobs // most)) for most in BLOCK_COLUMNS}
         found = [(channels, columns) for channels in sorted(along) for columns in sorted(beside)]
         fitting = [block for block in found if LEAST <= block[0] * block[1] <= MOST]
-        return fitting or [min(found, key=lambda block: abs(block[0] * block[1] - USUAL))]
+        return fitting or [min(found, key=lambda block: abs(block[0] * block[1] - LINES_THREADS))]
 
     def cycles(self, options: ChannelsOptions, line: BlockLine, several: tuple[int, ...], images: int) -> list[float]:
         """Of so many images, with each of several numbers of rows of a sub-block: what a multiprocessor issues, its
@@ -153,15 +153,8 @@ def _rows(p: int) -> tuple[int, ...]:
 
 
 def _walks(spec: KernelSpec, p: int, q: int) -> Iterator[Walk]:
-    least = 2 if spec.numerics is Numerics.FLOAT16 else 1
-    for vector in (least, 2 * least, 4 * least):
-        if spec.k % vector or vector * spec.dtype.itemsize > 16:
-            continue
-        for columns in (c for c in COLUMNS if c <= q):
-            options = ChannelsOptions(body=Body.LINES, vector=vector, columns=columns, stage_rows=1)
-            walk = _walk(spec, options, numbers_of(spec, options), p, q)
-            if walk.registers <= LINES_REGISTERS and walk.products <= LINES_TEXT:
-                yield walk
+    for options, numbers in threads_that_fit(spec, UNITS, [columns for columns in COLUMNS if columns <= q]):
+        yield _walk(spec, options, numbers, p, q)
 
 
 def _walk(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, p: int, q: int) -> Walk:

@@ -28,7 +28,7 @@ from .report import Mode
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-math-errno",
            "-ffp-contract=off")          # a kernel spells the fmaf that it wants
 _RUNTIME = ("-std=c++17", "-fPIC", "-O2", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables")
-# -O1 and three passes less compile in 0.6 of the time that -O2 takes (g++ 12, 40 kernels of the tests), and a kernel is
+# -O1 and three passes less compile in 0.6 of the time that -O2 takes (g++ 12, 24 kernels of the tests), and a kernel is
 # executed as quickly: fibers and primitives, which are compiled once, take most of that.
 _FAST = ("-O1",)
 _FAST_FAMILY = {"gcc": ("-fno-tree-dominator-opts", "-fno-tree-pta", "-fira-region=one"), "clang": ()}
