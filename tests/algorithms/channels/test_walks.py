@@ -66,7 +66,7 @@ def test_walks_worth_measuring_are_plans(dtype):
 @pytest.mark.parametrize("n", [1, 5, 17])
 @pytest.mark.parametrize("size, changes", [(3, {}), (5, dict(dilation=(3, 1))), (3, dict(stride=(1, 2))),
                                            (3, dict(padding_mode="reflect")), (7, dict(padding=((0, 2), (3, 0)), c=30)),
-                                           (3, dict(side=5))])
+                                           (3, dict(side=5)), (4, dict(w=23)), (3, dict(h=9, w=40, dtype="bfloat16"))])
 def test_walks_compute_what_was_asked(n, size, changes):
     shape = depthwise(size, **{"n": n, "c": 20, "side": 15, **changes})
     plan = planned(shape)
