@@ -20,7 +20,6 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import parse_epilogue
-from warpconv.runtime.call.long_filters import PART
 from warpconv.runtime.call.way import TALLEST
 
 from .floors import floor
@@ -85,12 +84,6 @@ class LineLayer:
                 {"h": 1, "w": self.length, "r": 1, "s": self.taps, "padding": ((0, 0), sides)})
         return ConvShape(n=self.n, c=self.c, k=self.c, groups=self.c, dtype=self.dtype,
                          layout="NHWC" if self.layout == "NLC" else "NCHW", **axes)
-
-    @property
-    def parts(self) -> int:
-        """Calls that a long filter is made by."""
-        alone = self.operation != "forward" or self.layout != "NCL" or self.dtype != "float32"
-        return 1 if alone else -(-self.taps // PART)
 
     @property
     def moved(self) -> int:
@@ -275,8 +268,7 @@ def measure_row(context: Context, row: LineLayer, tuning: Any, gemm: float) -> d
     if not bool((device.double(data.made[0]) == first).all()):
         raise WrongResult("two calls differ, or an output is not written")
     plan = _plan(context, row, tuning)
-    many = f", {row.parts} parts" if row.parts > 1 else ""
-    found: dict[str, Any] = {"error": error, "algorithm": plan.spec.algorithm + many, "settings": plan.settings(),
+    found: dict[str, Any] = {"error": error, "algorithm": plan.spec.algorithm, "settings": plan.settings(),
                              "moved": row.moved}
     calls = {"ours": data.ours, "copy": _copy(device, data)}
     if device.kind == "torch":
@@ -315,8 +307,7 @@ def _checked(device: Any, got: Any, exact: Any, row: LineLayer, whose: str) -> f
 
 def _plan(context: Context, row: LineLayer, tuning: Any) -> Any:
     forward = row.operation == "forward"
-    part = replace(row, taps=min(row.taps, PART)) if row.parts > 1 else row
-    return plan_layer(part.shape, arch=context.device.arch, tuning=tuning, operation=row.operation,
+    return plan_layer(row.shape, arch=context.device.arch, tuning=tuning, operation=row.operation,
                       epilogue=STEPS if forward else ())
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
 
-from . import gradients, long_filters, transposed
+from . import gradients, transposed
 from .conv import conv2d
 from .given import as_batch
 from .lined import lined
 from .streamed import streamed
-from .way import CAUSAL, channels_follow, one, three, way_of
+from .way import CAUSAL, one, three, way_of
 
 
 @lined
@@ -104,13 +104,7 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
     causal, zeros = (isinstance(given, str) and given == name
                      for given, name in ((padding, CAUSAL), (padding_mode, "zeros")))
     if before is None and not return_state:
-        plain = (causal and zeros and step == apart == 1 and isinstance(algorithm, str) and algorithm == "auto"
-                 and added is stream is accum_dtype is out_dtype is workspace_limit is None
-                 and isinstance(epilogue, (tuple, list)) and not epilogue)
-        if plain and way.axis == 2 and not channels_follow(x, 2) and long_filters.wanted(x, weight, bias, out):
-            made = long_filters.causal(conv1d, x, weight, bias, groups, activation, y, device, precision)
-        else:
-            made = call(x, padding, added, y)
+        made = call(x, padding, added, y)
     elif not causal or step != 1 or not zeros or stream is not None:
         raise ArgumentError("a state stands before a chunk of a causal layer, and is copied on its library's stream",
                             argument="state", value=f"padding={padding!r}, stride={stride!r}, "

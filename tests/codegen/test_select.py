@@ -28,7 +28,7 @@ def sequence(**changes):
 
 
 @pytest.mark.parametrize("layer, chosen", [
-    (sequence(), "wide"), (sequence(s=7), "wide"), (sequence(dtype="float16"), "wide"), (sequence(s=31), "wide"),
+    (sequence(), "wide"), (sequence(s=7), "wide"), (sequence(dtype="float16"), "wide"), (sequence(s=31), "sequence"),
     (sequence(layout="NHWC"), "channels"),
     (shape(), "wide"), (shape(h=4096, w=4096), "wide"), (shape(stride=2), "wide"), (shape(dilation=2), "wide"),
     (shape(r=1, s=40, padding=20), "wide"), (shape(r=9, s=9, padding=4), "patch"),

@@ -16,7 +16,7 @@ from tests.reference import EPSILON, half_a_step
 from tests.runtime.arrays.fake_arrays import DlpackOnly
 from warpconv import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.dtypes import DType
-from warpconv.runtime.call import conv, kernels, line, streamed, way
+from warpconv.runtime.call import conv, kernels, streamed, way
 from warpconv.runtime.call.recording import recording
 
 pytestmark = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -62,37 +62,13 @@ def test_short_causal_layers_with_bias_and_silu_are_one_kernel(layout, dtype, ta
 @pytest.mark.thin(3)
 @pytest.mark.parametrize("layout, taps, length", [
     ("NCL", 31, 1500), ("NCL", 129, 100), ("NCL", 1024, 200), ("NLC", 63, 1500), ("NLC", 1024, 1500),
-    *(pytest.param("NCL", taps, 1500, marks=pytest.mark.long) for taps in (255, 1024))])
+    *(pytest.param("NCL", taps, 1500, marks=pytest.mark.long) for taps in (255, 1024, 3000))])
 def test_long_filters(layout, taps, length):
     layer = drawn(taps, n=1, groups=3, each=1, filters=2, taps=taps, dilation=1, stride=1, length=length,
                   dtype="float32", padding="causal", mode="zeros")
     x = layer.x if layout == "NCL" else np.ascontiguousarray(layer.x.swapaxes(1, 2))
     got = conv1d(x, layer.w, layer.b, **layer.options, layout=layout)
     layer.check(got if layout == "NCL" else got.swapaxes(1, 2))
-
-
-@pytest.mark.long
-def test_the_parts_of_a_long_filter(monkeypatch):
-    """Each is a layer of few taps that adds to the output in place; bias and activation come with the last."""
-    layer = drawn(1, n=2, groups=3, each=1, filters=1, taps=300, dilation=1, stride=1, length=500, dtype="float32",
-                  padding="causal", mode="zeros")
-    plain = conv1d(layer.x, layer.w, layer.b, padding=(299, 0), groups=3, activation="relu")      # in one piece
-    seen: list[Any] = []
-    real = conv.conv2d
-    monkeypatch.setattr(line, "conv2d", lambda *args, **more: seen.append((args, more)) or real(*args, **more))
-    out = np.full((2, 3, 600), np.nan, np.float32)[:, :, 50:550]
-    assert conv1d(layer.x, layer.w, layer.b, **layer.options, activation="relu", out=out) is out
-    assert np.abs(out - plain).max() < 1e-4 and (out == 0).any() and np.isnan(out.base[:, :, [49, 550]]).all()
-    assert [args[1].shape[3] for args, _ in seen] == [44, 128, 128]
-    assert [(args[0].shape[3], args[2] is None, more["activation"]) for args, more in seen] == [
-        (244, True, None), (372, True, None), (500, False, "relu")]
-    assert [more["residual"] is None for _, more in seen] == [True, False, False]
-    del seen[:]
-    for more in ({"algorithm": "direct"}, {"padding": (299, 0)}, {"residual": plain}, {"accum_dtype": "float32"}):
-        conv1d(layer.x, layer.w, **{**layer.options, **more})
-    assert len(seen) == 4
-    with pytest.raises(ShapeError, match="out"):
-        conv1d(layer.x, layer.w, **layer.options, out=out[:, :, 1:])
 
 
 def test_one_sequence_tuples_and_residuals():
