@@ -28,8 +28,9 @@ def sequence(**changes):
 
 
 @pytest.mark.parametrize("layer, chosen", [
-    (sequence(), "wide"), (sequence(s=7), "wide"), (sequence(dtype="float16"), "wide"), (sequence(s=31), "sequence"),
-    (sequence(layout="NHWC"), "channels"),
+    (sequence(), "wide"), (sequence(s=7), "wide"), (sequence(dtype="float16"), "toeplitz_1d"),
+    (sequence(dtype="float16", s=2, padding=0), "wide"), (sequence(s=31), "sequence"),
+    (sequence(layout="NHWC"), "sequence"),
     (shape(), "wide"), (shape(h=4096, w=4096), "wide"), (shape(stride=2), "wide"), (shape(dilation=2), "wide"),
     (shape(r=1, s=40, padding=20), "wide"), (shape(r=9, s=9, padding=4), "patch"),
     (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "implicit_gemm"),
@@ -50,12 +51,12 @@ def test_the_rule(layer, chosen):
 def test_sequences_are_planned_as_they_lie(dtype):
     """A row has nothing behind it to load ahead; in a column a thread has as many channels as registers allow, since no
     other columns share what it reads."""
-    row = plan_layer(sequence(dtype=dtype)).settings()
+    row = plan_layer(sequence(dtype=dtype), algorithm="wide").settings()
     assert (row["prefetch_rows"], row["stage_steps"], row["sub_block_rows"], row["warp_columns"]) == (1, 1, 1, 4)
     taller = plan_layer(sequence(dtype=dtype, h=56, padding=0), algorithm="wide").settings()
     assert taller["prefetch_rows"] > 1 and taller["sub_block_rows"] > 1
     column = sequence(dtype=dtype, h=4096, w=1, r=4, s=1, padding=((3, 0), (0, 0)), layout="NHWC")
-    assert plan_layer(column).settings()["vector"] == 4
+    assert plan_layer(column, algorithm="channels").settings()["vector"] == 4
     assert plan_layer(replace(column, n=64, w=56), algorithm="channels").settings()["vector"] <= 2
 
 

@@ -23,6 +23,7 @@ FEW_TAPS = 16                      # memory sets the pace, and sub-blocks of
 ROWS_OF_FEW_TAPS = 28              # rows spread its traffic evenly over time;
 ROWS_OF_WHOLE_PIXELS = 14          # of a sub-block, and
 AHEAD_OF_WHOLE_PIXELS = 6          # rows ahead, of blocks that have whole pixels,
+AHEAD_OF_A_COLUMN = 8              # rows of images one pixel wide, which are sequences
 LEAST_WHOLE_PIXELS = 32            # channels or more: 96, 128 and 384 were measured
 MANY_TAPS = 40                     # arithmetic sets it, and a stage of
 STAGE_OF_MANY_TAPS = 4              # rows has fewer barriers
@@ -71,6 +72,8 @@ def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOpt
     stage = 1 if p <= SHORT_PLANE else STAGE_OF_MANY_TAPS if spec.r * spec.s >= MANY_TAPS and p > 28 else 2
     # deeper where a stage is a small part of the walk; else the first rows would only wait for more of their kind
     ahead = SHORT_PLANE if stage == 1 else 2 * stage if options.sub_block_rows == LINES_ROWS[0] and stage > 2 else 4
+    if q == 1 and stage == 2:
+        ahead = AHEAD_OF_A_COLUMN
     if narrow:
         return _ahead(spec, _whole_pixels(spec, replace(options, sub_block_rows=min(
             r for r in LINES_ROWS if r >= min(p, ROWS_OF_WHOLE_PIXELS))), q), AHEAD_OF_WHOLE_PIXELS, stage)

@@ -38,7 +38,7 @@ PIXEL_THREADS = 128           # and in NHWC
 REGISTER_MARGIN = 34          # addresses, the loop, and what the compiler has in flight
 MANY_TAPS = 96                # from which on a block has fewer channels, and so fewer pixels beside its outputs'
 MOST_SHARED = 32 * 1024       # bytes of several short sequences
-OUTPUT_SLOTS = {Layout.NCHW: 7.0, Layout.NHWC: 6.2}       # of an output besides its products, in the estimate
+OUTPUT_SLOTS = {Layout.NCHW: 7.0, Layout.NHWC: 1.0}       # of an output besides its products, in the estimate
 BLOCKS_WANTED = 4             # of each multiprocessor
 
 

@@ -36,6 +36,7 @@ RUN_QUADS = tuple(range(3, 18, 2))    # of a run in NCHW: an odd number, so that
 SHORT = 32                            # taps up to which a block of pixels has 32 channels
 TURNS = (5, 3, 2, 1)                     # of the ring for a run in NHWC
 START = 6                             # turns' worth of products that a run takes to begin
+FEW_TAPS = 5                          # in NCHW, below which filter_gradient is as quick or quicker
 LEAST_ITEMS = 2                       # of a share
 WARPS_WANTED = 24                     # of a multiprocessor; each share more costs sums that are added up
 
@@ -193,7 +194,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     elements = (2 * made.span + made.block_taps) * (1 if isinstance(made, RowNumbers) else options.channels)
     item = made.threads / LANES * thread + 10 * elements / (LANES * options.vector)
     items = shape.n * made.line.lines_of(shape) * -(-made.line.outputs_of(shape) // made.span)
-    return items * _blocks(plan.spec, made) * item
+    few = isinstance(made, RowNumbers) and made.line.taps < FEW_TAPS
+    return items * _blocks(plan.spec, made) * item * (1.5 if few else 1.0)
 
 
 ALGORITHM = Algorithm(name="sequence_gradient", options=SequenceGradientOptions, supports=supports, defaults=defaults,

@@ -156,8 +156,6 @@ def _phrase(options: Toeplitz1dNhwcOptions, numbers: Toeplitz1dNhwcNumbers) -> s
 def _notes(spec: KernelSpec, numbers: Toeplitz1dNhwcNumbers) -> tuple[str, ...]:
     used = numbers.line.taps / (numbers.slices * BLOCK)
     return (f"{100 * used:.0f} % of the products are the filter's, the others are with zeros",
-            "a zero beside the filter meets real input: an infinity or NaN spreads to up to "
-            f"{BLOCK * numbers.slices} outputs of its channel",
             f"{numbers.shared_bytes} bytes of shared memory a block")
 
 

@@ -122,7 +122,7 @@ def test_it_is_chosen_for_long_filters():
             assert plan_layer(shape).spec.algorithm == "sequence", str(shape)
             assert plan_layer(shape, operation="data_gradient").spec.algorithm == "sequence", str(shape)
     assert plan_layer(layer(4, 2048, n=8, channels=64, **FLOAT)).spec.algorithm == "wide"
-    assert plan_layer(pixels(4, 2048, n=8, channels=64, column=True, **FLOAT)).spec.algorithm == "channels"
+    assert plan_layer(pixels(4, 2048, n=8, channels=64, column=True, **FLOAT)).spec.algorithm == "sequence"
 
 
 @pytest.mark.thin(2)

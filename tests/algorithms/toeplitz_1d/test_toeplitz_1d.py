@@ -263,23 +263,20 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors():
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 @pytest.mark.parametrize("taps, columns", [(5, 8), (31, 32)])
 @pytest.mark.thin(4)
-def test_what_is_not_finite_reaches_as_many_outputs_as_the_plan_says(taps, columns, bad):
-    """A zero beside the filter times an infinity is no number."""
+def test_what_is_not_finite_reaches_the_outputs_whose_windows_have_it(taps, columns, bad):
+    """A zero beside the filter times an infinity is no number: such sums are made anew."""
     shape = layer(taps, 700, multiplier=2, h=2)
     made = planned(shape, columns=columns, store_vector=2)
     arrays, kernel = Sequences(shape), checks.cpu_kernel(made)
     good = np.array(kernel(arrays.x, arrays.w))
-    most = 8 * made.numbers.slices
-    assert any(f"up to {most} outputs" in note for note in made.notes)
     for at in (0, 333, 699):
         spoilt = arrays.x.copy()
         spoilt[1, 1, 1, at] = bad
         got = np.array(kernel(spoilt, arrays.w))
-        touched = ~np.isfinite(got.astype(np.float32))
-        assert {place[:3] for place in zip(*map(np.ndarray.tolist, np.nonzero(touched)))} == {(1, 2, 1), (1, 3, 1)}
-        met = np.nonzero(touched[1, 2, 1])[0]
-        assert set(range(at, min(at + taps, 700))) <= set(met) and len(met) <= met.max() - met.min() + 1 <= most
-        assert np.array_equal(got[~touched], good[~touched])
+        reached = np.zeros(shape.output_shape, bool)
+        reached[1, 2:4, 1, at:at + taps] = True
+        assert np.array_equal(~np.isfinite(got.astype(np.float32)), reached)
+        assert np.abs(got[~reached] - good[~reached]).astype(np.float32).max() < 0.1
 
 
 @on_the_cpu

@@ -257,22 +257,19 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(column):
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
 @pytest.mark.parametrize("taps, columns", [(5, 8), (31, 32)])
 @pytest.mark.thin(4)
-def test_what_is_not_finite_reaches_as_many_outputs_as_the_plan_says(taps, columns, bad):
-    """A zero beside the filter times an infinity is no number."""
+def test_what_is_not_finite_reaches_the_outputs_whose_windows_have_it(taps, columns, bad):
+    """A zero beside the filter times an infinity is no number: such sums are made anew."""
     shape = pixels(taps, 700, h=2, channels=24)
     made, arrays = planned(shape, octets=2, columns=columns, tiles=1), Sequences(shape)
     good, _ = run(made, arrays)
-    most = 8 * made.numbers.slices
-    assert any(f"up to {most} outputs" in note for note in made.notes)
     for at in (0, 333, 699):
         spoilt = Sequences(shape)
         spoilt.x[1, 9, 1, at] = bad
         got, _ = run(made, spoilt)
-        touched = ~np.isfinite(got.astype(np.float32))
-        assert {place[:3] for place in zip(*map(np.ndarray.tolist, np.nonzero(touched)))} == {(1, 9, 1)}
-        met = np.nonzero(touched[1, 9, 1])[0]
-        assert set(range(at, min(at + taps, 700))) <= set(met) and len(met) <= met.max() - met.min() + 1 <= most
-        assert np.array_equal(got[~touched], good[~touched])
+        reached = np.zeros(shape.output_shape, bool)
+        reached[1, 9, 1, at:at + taps] = True
+        assert np.array_equal(~np.isfinite(got.astype(np.float32)), reached)
+        assert np.abs(got[~reached] - good[~reached]).astype(np.float32).max() < 0.1
 
 
 # ---- calls

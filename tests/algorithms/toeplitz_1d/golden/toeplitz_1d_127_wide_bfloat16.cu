@@ -12,7 +12,6 @@
 // cost   16 rows x 32 outputs, 36 matrix instructions: 2 warp loads, 0 shuffles, 0 FMA a lane, about 83 registers
 //        (direct: 2032 loads)
 // note   93 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 136 outputs
 // note   17216 bytes of shared memory a block
 //
 // A warp makes TILE_ROWS stretches of COLUMNS neighbouring outputs at a time: their input, a matrix whose row r begins
@@ -32,6 +31,7 @@ constexpr int TILES = 4;                        // tiles of a warp
 constexpr int SPAN = 8192;                      // outputs of a sequence in a block
 constexpr int TEAM = 128;                       // threads of a sequence
 constexpr int MARGIN = 128;                     // elements of a patch before the place of its first output
+constexpr int OFFSET = 2;                       // elements of a patch before the first tap of its first output
 constexpr int ROW_BLOCKS = 4;                   // blocks of outputs of a tile's row
 constexpr int PATCH = 8320;                     // elements of a sequence's patch
 constexpr int VECTOR = 8;                       // elements of a copy
@@ -42,6 +42,7 @@ constexpr int BAND_WORDS = 4;                   // words of a lane's block of th
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // Where a piece of 16 bytes lies: eight of them that are 4 apart are in all banks, and those of a line of memory stay
@@ -71,6 +72,28 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_bfloat16_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_bfloat16_to_float(sequence[place_of((at_x / BLOCK)) * BLOCK + at_x % BLOCK]), tap, anew.x);
+        anew.y = fmaf(wc_bfloat16_to_float(sequence[place_of((at_y / BLOCK)) * BLOCK + at_y % BLOCK]), tap, anew.y);
+        anew.z = fmaf(wc_bfloat16_to_float(sequence[place_of((at_z / BLOCK)) * BLOCK + at_z % BLOCK]), tap, anew.z);
+        anew.w = fmaf(wc_bfloat16_to_float(sequence[place_of((at_w / BLOCK)) * BLOCK + at_w % BLOCK]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(128, 6)
 toeplitz_1d_1x127(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
@@ -84,6 +107,7 @@ toeplitz_1d_1x127(const unsigned short* __restrict__ x, const unsigned short* __
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* const filter_words = filters + team * FILTER_WORDS + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
+    const unsigned short* const taps = (const unsigned short*)(filters + team * FILTER_WORDS) + 9;
     const int q_first = blockIdx.x * SPAN;
     const index_t rows = (index_t)N * K * P;
     for (index_t group = blockIdx.y; group < rows; group += gridDim.y) {
@@ -182,6 +206,17 @@ toeplitz_1d_1x127(const unsigned short* __restrict__ x, const unsigned short* __
             wc_mma_bfloat16s_8(acc_2, in_b18_top, in_b18_low, filter_b16);
             wc_mma_bfloat16s_16(acc_3, in_b17_top, in_b17_low, in_b18_top, in_b18_low, filter_b14, filter_b15);
             wc_mma_bfloat16s_8(acc_3, in_b19_top, in_b19_low, filter_b16);
+            // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether there
+            // are any.
+            const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w)) + ((acc_1.x + acc_1.y) + (acc_1.z + acc_1.w))
+                + ((acc_2.x + acc_2.y) + (acc_2.z + acc_2.w)) + ((acc_3.x + acc_3.y) + (acc_3.z + acc_3.w));
+            if (any != any) {
+                const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                mend(acc_0, patch, first, taps);
+                mend(acc_1, patch, first + BLOCK, taps);
+                mend(acc_2, patch, first + 2 * BLOCK, taps);
+                mend(acc_3, patch, first + 3 * BLOCK, taps);
+            }
             const int q = q_tile + lane * BLOCK;
             const uint4 top =
                 regroup(wc_floats_to_bfloat16s(acc_0.x, acc_0.y), wc_floats_to_bfloat16s(acc_1.x, acc_1.y),

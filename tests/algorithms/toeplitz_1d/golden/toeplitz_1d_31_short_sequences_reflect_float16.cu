@@ -13,7 +13,6 @@
 // cost   16 rows x 8 outputs, 3 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 53 registers
 //        (direct: 124 loads)
 // note   78 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 40 outputs
 // note   2048 bytes of shared memory a block
 //
 // A warp makes TILE_ROWS stretches of COLUMNS neighbouring outputs at a time: their input, a matrix whose row r begins
@@ -36,6 +35,7 @@ constexpr int SEQUENCES = 4;                    // sequences of a block
 constexpr int TEAM = 32;                        // threads of a sequence
 constexpr int MARGIN = 16;                      // elements of a patch before the place of its first output
 constexpr int SKIPPED = 48;                     // elements before them in a line of memory
+constexpr int OFFSET = 1;                       // elements of a patch before the first tap of its first output
 constexpr int PATCH = 160;                      // elements of a sequence's patch
 constexpr int VECTOR = 4;                       // elements of a copy
 constexpr int CHUNKS = 52;                      // copies of a patch
@@ -54,6 +54,7 @@ __device__ __forceinline__ int at_border(int i, int size) {
 }
 
 // float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
 // What happens to an output value before it is stored: relu.
@@ -73,6 +74,28 @@ __device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, con
 __device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_half_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_half_to_float(sequence[at_x]), tap, anew.x);
+        anew.y = fmaf(wc_half_to_float(sequence[at_y]), tap, anew.y);
+        anew.z = fmaf(wc_half_to_float(sequence[at_z]), tap, anew.z);
+        anew.w = fmaf(wc_half_to_float(sequence[at_w]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(128, 8)
 toeplitz_1d_1x31(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
@@ -86,6 +109,7 @@ toeplitz_1d_1x31(const unsigned short* __restrict__ x, const unsigned short* __r
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* const filter_words = filters + team * FILTER_WORDS + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
+    const unsigned short* const taps = (const unsigned short*)(filters + team * FILTER_WORDS) + 8;
     const int q_first = blockIdx.x * SPAN;
     const index_t rows = (index_t)N * K * P;
     for (index_t group = blockIdx.y; group * SEQUENCES < rows; group += gridDim.y) {
@@ -136,6 +160,13 @@ toeplitz_1d_1x31(const unsigned short* __restrict__ x, const unsigned short* __r
             unsigned in_b4_top, in_b4_low;
             wc_load_matrices_2(in_b4_top, in_b4_low, in + 4 * BLOCK);
             wc_mma_halves_8(acc_0, in_b4_top, in_b4_low, filter_b4);
+            // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether there
+            // are any.
+            const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w));
+            if (any != any) {
+                const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                mend(acc_0, patch, first, taps);
+            }
             const int q = q_tile + 2 * lane;
             if (group * SEQUENCES + team < rows && q < Q) y_row[q] = wc_float_to_half(finish(acc_0.x));
             if (group * SEQUENCES + team < rows && q + 1 < Q) y_row[q + 1] = wc_float_to_half(finish(acc_0.y));

@@ -13,7 +13,6 @@
 // cost   16 rows x 8 outputs, 1 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 50 registers
 //        (direct: 16 loads)
 // note   25 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 16 outputs
 // note   4208 bytes of shared memory a block
 //
 // A warp makes TILE_ROWS stretches of COLUMNS neighbouring outputs at a time: their input, a matrix whose row r begins
@@ -34,6 +33,7 @@ constexpr int SPAN = 2048;                      // outputs of a sequence in a bl
 constexpr int TEAM = 128;                       // threads of a sequence
 constexpr int MARGIN = 8;                       // elements of a patch before the place of its first output
 constexpr int SKIPPED = 56;                     // elements before them in a line of memory
+constexpr int OFFSET = 5;                       // elements of a patch before the first tap of its first output
 constexpr int PATCH = 2056;                     // elements of a sequence's patch
 constexpr int VECTOR = 8;                       // elements of a copy
 constexpr int CHUNKS = 264;                     // copies of a patch
@@ -68,6 +68,28 @@ __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.as
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_half_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_half_to_float(sequence[at_x]), tap, anew.x);
+        anew.y = fmaf(wc_half_to_float(sequence[at_y]), tap, anew.y);
+        anew.z = fmaf(wc_half_to_float(sequence[at_z]), tap, anew.z);
+        anew.w = fmaf(wc_half_to_float(sequence[at_w]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(128, 8)
 toeplitz_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
@@ -81,6 +103,7 @@ toeplitz_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __re
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* const filter_words = filters + team * FILTER_WORDS + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
+    const unsigned short* const taps = (const unsigned short*)(filters + team * FILTER_WORDS) + 12;
     const int q_first = blockIdx.x * SPAN;
     const index_t rows = (index_t)N * K * P;
     for (index_t group = blockIdx.y; group < rows; group += gridDim.y) {
@@ -119,6 +142,13 @@ toeplitz_1d_1x4(const unsigned short* __restrict__ x, const unsigned short* __re
             unsigned in_b0_top, in_b0_low, in_b1_top, in_b1_low;
             wc_load_matrices_4(in_b0_top, in_b0_low, in_b1_top, in_b1_low, in);
             wc_mma_halves_16(acc_0, in_b0_top, in_b0_low, in_b1_top, in_b1_low, filter_b0, filter_b1);
+            // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether there
+            // are any.
+            const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w));
+            if (any != any) {
+                const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                mend(acc_0, patch, first, taps);
+            }
             const int q = q_tile + 2 * lane;
             if (q < Q) *(unsigned*)(y_row + q) = wc_floats_to_halves(finish(acc_0.x, bias_k), finish(acc_0.y, bias_k));
             if (q + HALF_TILE < Q) *(unsigned*)(y_row + q + HALF_TILE) =

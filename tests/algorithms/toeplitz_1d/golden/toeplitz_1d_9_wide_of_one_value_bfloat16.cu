@@ -13,7 +13,6 @@
 // cost   16 rows x 32 outputs, 8 matrix instructions: 2 warp loads, 0 shuffles, 0 FMA a lane, about 74 registers
 //        (direct: 144 loads)
 // note   38 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 24 outputs
 // note   4480 bytes of shared memory a block
 //
 // A warp makes TILE_ROWS stretches of COLUMNS neighbouring outputs at a time: their input, a matrix whose row r begins
@@ -35,6 +34,7 @@ constexpr int SEQUENCES = 2;                    // sequences of a block
 constexpr int TEAM = 64;                        // threads of a sequence
 constexpr int MARGIN = 8;                       // elements of a patch before the place of its first output
 constexpr int SKIPPED = 56;                     // elements before them in a line of memory
+constexpr int OFFSET = 4;                       // elements of a patch before the first tap of its first output
 constexpr int ROW_BLOCKS = 4;                   // blocks of outputs of a tile's row
 constexpr int PATCH = 1056;                     // elements of a sequence's patch
 constexpr int VECTOR = 1;                       // elements of a copy
@@ -67,6 +67,28 @@ __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, uns
 __device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_bfloat16_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_bfloat16_to_float(sequence[place_of((at_x / BLOCK)) * BLOCK + at_x % BLOCK]), tap, anew.x);
+        anew.y = fmaf(wc_bfloat16_to_float(sequence[place_of((at_y / BLOCK)) * BLOCK + at_y % BLOCK]), tap, anew.y);
+        anew.z = fmaf(wc_bfloat16_to_float(sequence[place_of((at_z / BLOCK)) * BLOCK + at_z % BLOCK]), tap, anew.z);
+        anew.w = fmaf(wc_bfloat16_to_float(sequence[place_of((at_w / BLOCK)) * BLOCK + at_w % BLOCK]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(128, 4)
 toeplitz_1d_1x9(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q,
@@ -81,6 +103,7 @@ toeplitz_1d_1x9(const unsigned short* __restrict__ x, const unsigned short* __re
     // column lane / 4 of a block of the banded matrix: its rows 2 * pair and the next
     const unsigned* const filter_words = filters + team * FILTER_WORDS + (7 - lane / 4) % 2 * COPY_WORDS
         + (2 * pair + 7 - lane / 4) / 2;
+    const unsigned short* const taps = (const unsigned short*)(filters + team * FILTER_WORDS) + 11;
     const int q_first = blockIdx.x * SPAN;
     const index_t rows = (index_t)N * K * P;
     for (index_t group = blockIdx.y; group * SEQUENCES < rows; group += gridDim.y) {
@@ -138,6 +161,17 @@ toeplitz_1d_1x9(const unsigned short* __restrict__ x, const unsigned short* __re
             wc_mma_bfloat16s_16(acc_3, in_b3_top, in_b3_low, in_b4_top, in_b4_low, filter_words[0],
                 filter_words[BAND_WORDS]);
             wc_mma_bfloat16s_8(acc_3, in_b5_top, in_b5_low, filter_words[2 * BAND_WORDS]);
+            // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether there
+            // are any.
+            const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w)) + ((acc_1.x + acc_1.y) + (acc_1.z + acc_1.w))
+                + ((acc_2.x + acc_2.y) + (acc_2.z + acc_2.w)) + ((acc_3.x + acc_3.y) + (acc_3.z + acc_3.w));
+            if (any != any) {
+                const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                mend(acc_0, patch, first, taps);
+                mend(acc_1, patch, first + BLOCK, taps);
+                mend(acc_2, patch, first + 2 * BLOCK, taps);
+                mend(acc_3, patch, first + 3 * BLOCK, taps);
+            }
             const int q = q_tile + lane / 4 * COLUMNS + 2 * pair;
             if (group * SEQUENCES + team < rows && q < Q) y_row[q] = wc_float_to_bfloat16(finish(acc_0.x, bias_k));
             if (group * SEQUENCES + team < rows && q + 1 < Q) y_row[q + 1] =

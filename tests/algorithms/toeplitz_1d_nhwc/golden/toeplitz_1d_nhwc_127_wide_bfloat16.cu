@@ -11,7 +11,6 @@
 // cost   16 rows x 32 outputs, 36 matrix instructions: 2 warp loads, 0 shuffles, 0 FMA a lane, about 83 registers
 //        (direct: 2032 loads)
 // note   93 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 136 outputs of its channel
 // note   50432 bytes of shared memory a block
 //
 // Pixels come to shared memory in eights of channels, and become a sequence of each channel there. A warp makes
@@ -25,6 +24,8 @@ constexpr int S = 127;                          // taps
 constexpr int COLUMNS = 32;                     // outputs of a row of a tile
 constexpr int TILE_ROWS = 16;                   // rows of a tile
 constexpr int TILE = TILE_ROWS * COLUMNS;       // outputs of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2 * COLUMNS; // outputs of a tile to the second row of a lane
+constexpr int OFFSET = 2;                       // elements of a sequence before the first tap of its first output
 // columns of a block of the banded matrix, elements of a piece of shared memory
 constexpr int BLOCK = 8;
 constexpr int ROW_BLOCKS = 4;                   // blocks of outputs of a tile's row
@@ -43,6 +44,7 @@ constexpr int BAND_WORDS = 4;                   // words of a lane's block of th
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_bfloat16_to_float(unsigned short bits) { return __uint_as_float((unsigned)bits << 16); }
 __device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // Where a piece of 16 bytes lies: eight of them that are 4 apart are in all banks, and those of a line of memory stay
@@ -76,6 +78,28 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 2);
     const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 2);
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_bfloat16_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_bfloat16_to_float(sequence[place_of((at_x / BLOCK)) * BLOCK + at_x % BLOCK]), tap, anew.x);
+        anew.y = fmaf(wc_bfloat16_to_float(sequence[place_of((at_y / BLOCK)) * BLOCK + at_y % BLOCK]), tap, anew.y);
+        anew.z = fmaf(wc_bfloat16_to_float(sequence[place_of((at_z / BLOCK)) * BLOCK + at_z % BLOCK]), tap, anew.z);
+        anew.w = fmaf(wc_bfloat16_to_float(sequence[place_of((at_w / BLOCK)) * BLOCK + at_w % BLOCK]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
 }
 
 extern "C" __global__ void __launch_bounds__(128, 4)
@@ -136,6 +160,7 @@ toeplitz_1d_nhwc_1x127(const unsigned short* __restrict__ x, const unsigned shor
 #pragma unroll 1
         for (int channel = warp; channel < SEQUENCES; channel += WARPS) {
             const unsigned* const filter_words = filters + (channel * FILTER_WORDS + filter_word);
+            const unsigned short* const taps = padded + (channel * (2 * FILTER_WORDS) + 9);
             // this lane's words of the banded matrix
             const unsigned filter_b0 = filter_words[0], filter_b1 = filter_words[BAND_WORDS],
                 filter_b2 = filter_words[2 * BAND_WORDS], filter_b3 = filter_words[3 * BAND_WORDS];
@@ -213,6 +238,18 @@ toeplitz_1d_nhwc_1x127(const unsigned short* __restrict__ x, const unsigned shor
                 wc_mma_bfloat16s_8(acc_2, in_b18_top, in_b18_low, filter_b16);
                 wc_mma_bfloat16s_16(acc_3, in_b17_top, in_b17_low, in_b18_top, in_b18_low, filter_b14, filter_b15);
                 wc_mma_bfloat16s_8(acc_3, in_b19_top, in_b19_low, filter_b16);
+                // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether
+                // there are any.
+                const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w))
+                    + ((acc_1.x + acc_1.y) + (acc_1.z + acc_1.w)) + ((acc_2.x + acc_2.y) + (acc_2.z + acc_2.w))
+                    + ((acc_3.x + acc_3.y) + (acc_3.z + acc_3.w));
+                if (any != any) {
+                    const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                    mend(acc_0, sequences + channel * PITCH, first, taps);
+                    mend(acc_1, sequences + channel * PITCH, first + BLOCK, taps);
+                    mend(acc_2, sequences + channel * PITCH, first + 2 * BLOCK, taps);
+                    mend(acc_3, sequences + channel * PITCH, first + 3 * BLOCK, taps);
+                }
                 unsigned* const out = (unsigned*)(outputs + channel * OUT_PITCH + tile * TILE) + pair;
                 out[place_of(lane / 4 * ROW_BLOCKS) * (BLOCK / 2)] = wc_floats_to_bfloat16s(acc_0.x, acc_0.y);
                 out[place_of(TILE_ROWS / 2 * ROW_BLOCKS + lane / 4 * ROW_BLOCKS) * (BLOCK / 2)] =

@@ -12,7 +12,6 @@
 // cost   16 rows x 8 outputs, 3 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 57 registers
 //        (direct: 124 loads)
 // note   78 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 40 outputs of its channel
 // note   13568 bytes of shared memory a block
 //
 // Pixels come to shared memory in eights of channels, and become a sequence of each channel there. A warp makes
@@ -28,6 +27,8 @@ constexpr int PAD_RIGHT = 15;                   // pixels after a row that windo
 constexpr int COLUMNS = 8;                      // outputs of a row of a tile
 constexpr int TILE_ROWS = 16;                   // rows of a tile
 constexpr int TILE = TILE_ROWS * COLUMNS;       // outputs of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2 * COLUMNS; // outputs of a tile to the second row of a lane
+constexpr int OFFSET = 1;                       // elements of a sequence before the first tap of its first output
 // columns of a block of the banded matrix, elements of a piece of shared memory
 constexpr int BLOCK = 8;
 constexpr int WARPS = 2;                        // warps of a block
@@ -94,6 +95,28 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_half_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_half_to_float(sequence[at_x]), tap, anew.x);
+        anew.y = fmaf(wc_half_to_float(sequence[at_y]), tap, anew.y);
+        anew.z = fmaf(wc_half_to_float(sequence[at_z]), tap, anew.z);
+        anew.w = fmaf(wc_half_to_float(sequence[at_w]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(64, 8)
 toeplitz_1d_nhwc_1x31(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
@@ -151,6 +174,7 @@ toeplitz_1d_nhwc_1x31(const unsigned short* __restrict__ x, const unsigned short
 #pragma unroll 1
         for (int channel = warp; channel < SEQUENCES; channel += WARPS) {
             const unsigned* const filter_words = filters + (channel * FILTER_WORDS + filter_word);
+            const unsigned short* const taps = padded + (channel * (2 * FILTER_WORDS) + 8);
             const float bias_k = first_octet * 8 + channel < CHANNELS
                 ? wc_half_to_float(__ldg(bias + first_octet * 8 + channel)) : 0.0f;
 #pragma unroll 1
@@ -170,6 +194,13 @@ toeplitz_1d_nhwc_1x31(const unsigned short* __restrict__ x, const unsigned short
                 unsigned in_b4_top, in_b4_low;
                 wc_load_matrices_2(in_b4_top, in_b4_low, in + 4 * BLOCK);
                 wc_mma_halves_8(acc_0, in_b4_top, in_b4_low, filter_words[4 * BAND_WORDS]);
+                // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether
+                // there are any.
+                const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w));
+                if (any != any) {
+                    const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                    mend(acc_0, sequences + channel * PITCH, first, taps);
+                }
                 unsigned* const out = (unsigned*)(outputs + channel * OUT_PITCH + tile * TILE) + pair;
                 out[(lane / 4) * (BLOCK / 2)] = wc_floats_to_halves(finish(acc_0.x, bias_k), finish(acc_0.y, bias_k));
                 out[(TILE_ROWS / 2 + lane / 4) * (BLOCK / 2)] =

@@ -12,7 +12,6 @@
 // cost   16 rows x 8 outputs, 1 matrix instructions: 1 warp loads, 0 shuffles, 0 FMA a lane, about 50 registers
 //        (direct: 16 loads)
 // note   25 % of the products are the filter's, the others are with zeros
-// note   a zero beside the filter meets real input: an infinity or NaN spreads to up to 16 outputs of its channel
 // note   36864 bytes of shared memory a block
 //
 // Pixels come to shared memory in eights of channels, and become a sequence of each channel there. A warp makes
@@ -26,6 +25,8 @@ constexpr int S = 4;                            // taps
 constexpr int COLUMNS = 8;                      // outputs of a row of a tile
 constexpr int TILE_ROWS = 16;                   // rows of a tile
 constexpr int TILE = TILE_ROWS * COLUMNS;       // outputs of a tile
+constexpr int HALF_TILE = TILE_ROWS / 2 * COLUMNS; // outputs of a tile to the second row of a lane
+constexpr int OFFSET = 5;                       // elements of a sequence before the first tap of its first output
 // columns of a block of the banded matrix, elements of a piece of shared memory
 constexpr int BLOCK = 8;
 constexpr int WARPS = 8;                        // warps of a block
@@ -87,6 +88,28 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
+// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
+// element `first` of a sequence in shared memory.
+__device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
+        const unsigned short* taps) {
+    float4 anew = {};
+#pragma unroll 1
+    for (int s = 0; s < S; ++s) {
+        const float tap = wc_half_to_float(taps[s]);
+        const int at_x = first + s;
+        const int at_y = first + s + 1;
+        const int at_z = first + s + HALF_TILE;
+        const int at_w = first + s + HALF_TILE + 1;
+        anew.x = fmaf(wc_half_to_float(sequence[at_x]), tap, anew.x);
+        anew.y = fmaf(wc_half_to_float(sequence[at_y]), tap, anew.y);
+        anew.z = fmaf(wc_half_to_float(sequence[at_z]), tap, anew.z);
+        anew.w = fmaf(wc_half_to_float(sequence[at_w]), tap, anew.w);
+    }
+    sums =
+        make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
+        sums.z == sums.z ? sums.z : anew.z, sums.w == sums.w ? sums.w : anew.w);
+}
+
 extern "C" __global__ void __launch_bounds__(256, 4)
 toeplitz_1d_nhwc_4x1(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
@@ -144,6 +167,7 @@ toeplitz_1d_nhwc_4x1(const unsigned short* __restrict__ x, const unsigned short*
 #pragma unroll 1
         for (int channel = warp; channel < SEQUENCES; channel += WARPS) {
             const unsigned* const filter_words = filters + (channel * FILTER_WORDS + filter_word);
+            const unsigned short* const taps = padded + (channel * (2 * FILTER_WORDS) + 12);
             // this lane's words of the banded matrix
             const unsigned filter_b0 = filter_words[0], filter_b1 = filter_words[BAND_WORDS];
             const float bias_k = wc_half_to_float(__ldg(bias + first_octet * 8 + channel));
@@ -156,6 +180,13 @@ toeplitz_1d_nhwc_4x1(const unsigned short* __restrict__ x, const unsigned short*
                 unsigned in_b0_top, in_b0_low, in_b1_top, in_b1_low;
                 wc_load_matrices_4(in_b0_top, in_b0_low, in_b1_top, in_b1_low, in);
                 wc_mma_halves_16(acc_0, in_b0_top, in_b0_low, in_b1_top, in_b1_low, filter_b0, filter_b1);
+                // A zero beside the band times an infinity is NaN: such sums are made anew. One of all shows whether
+                // there are any.
+                const float any = ((acc_0.x + acc_0.y) + (acc_0.z + acc_0.w));
+                if (any != any) {
+                    const int first = tile * TILE + lane / 4 * COLUMNS + 2 * pair + OFFSET;
+                    mend(acc_0, sequences + channel * PITCH, first, taps);
+                }
                 unsigned* const out = (unsigned*)(outputs + channel * OUT_PITCH + tile * TILE) + pair;
                 out[(lane / 4) * (BLOCK / 2)] = wc_floats_to_halves(finish(acc_0.x, bias_k), finish(acc_0.y, bias_k));
                 out[(TILE_ROWS / 2 + lane / 4) * (BLOCK / 2)] =
