@@ -33,6 +33,7 @@ LAYERS = {
     "dense, float32": dict(n=10800, c=64, h=56, w=56, k=64, layout="NHWC"),
     "first": dict(n=14300, c=3, h=224, w=224, k=16, stride=2),
     "sequences": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16"),
+    "sequences, float32": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, s=9, padding=(0, 4)),
     "sequences, NHWC": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16",
                             layout="NHWC"),
 }

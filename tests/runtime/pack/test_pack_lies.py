@@ -140,7 +140,8 @@ def test_what_planners_make_passes_the_check():
               ConvShape(c=1, h=512, w=512, k=1, r=15, s=15, padding=7),
               ConvShape(n=8, c=3, h=64, w=64, k=32, r=7, s=7, padding=3),
               *(ConvShape(n=8, c=64, h=1, w=512, k=64, r=1, s=9, groups=64, padding=(0, 4), layout=layout,
-                          dtype="float16") for layout in ("NCHW", "NHWC"))]
+                          dtype=dtype) for layout, dtype in (("NCHW", "float16"), ("NHWC", "float16"),
+                                                             ("NCHW", "float32")))]
     made = set()
     for shape, epilogue in [(shape, ()) for shape in layers] + [(layers[0], ("residual",)), (SHAPE, ("bias", "relu"))]:
         for candidate in explain(shape, epilogue=epilogue):
