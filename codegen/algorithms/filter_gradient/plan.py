@@ -31,6 +31,10 @@ MOST_SUMS = 64              # that a thread keeps, of all its channels
 MOST_SUMS_VECTOR = 100      # with two channels: each word of the input serves both
 MOST_OUTPUTS = 32           # of a tile
 MOST_OUTPUTS_NCHW = 28
+# Filters up to which tiles in NCHW are narrow on small planes, and wide on middling ones. H200, 2026-11-27, float16,
+# 64 images, 7^2 with stride 2, one column and 4x4 outputs: 3x3, 1152 channels 13.8 and 27.3 us, 5x5, 768 channels 15.6
+# and 24.2, 7x7 26.8 and 24.1
+FEW_TAPS, SEVERAL_TAPS = 9, 25
 STRIP_ROWS = 64
 # Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it
 # takes 74 us on 32x128x112^2 at 3x3 in float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
@@ -38,6 +42,8 @@ FEW_SUMS = 32
 MOST_PRODUCTS = 2048        # of a tile
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
 TILES_PACE = 2.0            # times its slots that form tiles took of 12 dense float32 layers (H200, 2026-11-23)
+FEW_BLOCKS_NHWC = 3         # of a multiprocessor, which are worth shares of two items
+FEW_TURNS = 4               # of which one more or less is a good part of a block's time
 BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
 
 
@@ -77,7 +83,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradient
 
 def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     nhwc = spec.layout is Layout.NHWC
-    vector = 2 if nhwc and _pairs(spec) and spec.r * spec.s * 2 <= MOST_SUMS_VECTOR else 1
+    most_pairs = MOST_SUMS_VECTOR if _strips(spec) else FEW_SUMS
+    vector = 2 if nhwc and _pairs(spec) and spec.r * spec.s * 2 <= most_pairs else 1
     most = MOST_SUMS if vector == 1 else MOST_SUMS_VECTOR // vector
     tap_columns = min(spec.s, most)
     tap_rows = max(1, min(spec.r, most // tap_columns))
@@ -85,7 +92,10 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     options = FilterGradientOptions(tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
     p, q = (56, 56) if shape is None else (shape.p, shape.q)
     if not nhwc:
-        columns = 4 if q % 4 == 0 or q > 24 else min(q, 2)
+        # on small planes tiles are many rather than large: a block has an image's few for all its threads
+        taps = spec.r * spec.s
+        narrow = q <= 4 and taps <= SEVERAL_TAPS or q <= 8 and spec.stride[1] > 1 and taps <= FEW_TAPS
+        columns = 1 if narrow else 4 if q % 4 == 0 or q > 24 or q > 8 and taps <= SEVERAL_TAPS else min(q, 2)
         options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
         fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
         return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
@@ -128,15 +138,23 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
     n, p, q = (64, 56, 56) if shape is None else (summed_batch(shape), shape.p, shape.q)
     made = _numbers(spec, options)
     x, y = _beside(spec, options, made)
+    chip = spec.hardware.multiprocessors
     if options.form is Form.TILES:
-        work, wanted = n * p * q // (8 * TILE_PIXELS), BLOCKS_TILES
-    else:
-        nhwc = spec.layout is Layout.NHWC
-        each = made.teams if nhwc else THREADS
-        least = 1 if options.walk is Walk.STRIP else 4      # items of a thread
-        work = n * -(-p // options.rows) * -(-q // options.columns) // (least * each)
-        wanted = BLOCKS_TAPS if not nhwc else made.min_blocks if options.walk is Walk.STRIP else BLOCKS_TILES_NHWC
-    return partial_sums.chunks_for(wanted * spec.hardware.multiprocessors, x * y, work)
+        return partial_sums.chunks_for(BLOCKS_TILES * chip, x * y, n * p * q // (8 * TILE_PIXELS))
+    nhwc = spec.layout is Layout.NHWC
+    each = made.teams if nhwc else THREADS
+    items = n * -(-p // options.rows) * -(-q // options.columns)
+    if options.walk is Walk.STRIP:
+        return partial_sums.chunks_for(made.min_blocks * chip, x * y, items // each)
+    # four items of a thread and more; two where that leaves multiprocessors with few blocks
+    wanted = BLOCKS_TILES_NHWC if nhwc else BLOCKS_TAPS
+    short = nhwc or spec.stride[1] > 1 and spec.r * spec.s <= SEVERAL_TAPS
+    chunks = max(partial_sums.chunks_for(wanted * chip, x * y, items // (4 * each)),
+                 partial_sums.chunks_for((FEW_BLOCKS_NHWC if nhwc else wanted) * chip, x * y,
+                                         items // (2 * each)) if short else 1)
+    turns = -(-items // (chunks * each))
+    # of few turns no more shares than those whose threads have as many
+    return -(-items // (turns * each)) if turns <= FEW_TURNS else chunks
 
 
 def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientNumbers:

@@ -83,7 +83,10 @@ def test_it_is_chosen_for_what_it_serves():
         for size in (7, 14, 56, 112):
             for stride in (1, 2):
                 shape = replace(LAYER, h=size, w=size, r=taps, s=taps, padding=taps // 2, stride=stride)
-                assert plan_layer(shape, operation="filter_gradient").spec.algorithm == "hankel", str(shape)
+                # of the smallest images most of its matrices would be empty
+                empty = size == 7 and (stride == 2 and taps <= 7 or taps == 3)
+                found = plan_layer(shape, operation="filter_gradient").spec.algorithm
+                assert found == ("filter_gradient" if empty else "hankel"), str(shape)
 
 
 @pytest.mark.parametrize("change, words", [

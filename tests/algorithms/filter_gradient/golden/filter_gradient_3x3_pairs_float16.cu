@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --dtype float16 \
 //     --layout NHWC --operation filter_gradient --arch sm_90 --algorithm filter_gradient \
-//     --set form=taps --set chunks=56 --set walk=tile --set rows=7 --set columns=4 --set tap_rows=3 \
+//     --set form=taps --set chunks=112 --set walk=tile --set rows=7 --set columns=4 --set tap_rows=3 \
 //     --set tap_columns=3 --set vector=2
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, float16 NHWC; its filter
 //        gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   3 x 3 taps in a thread, over 7 x 4 outputs at a time, in 56 chunks; then the chunks' sums are added
+// plan   3 x 3 taps in a thread, over 7 x 4 outputs at a time, in 112 chunks; then the chunks' sums are added
 // cost   32 x 7 x 4 outputs: 163 warp loads, 0 shuffles, 504 FMA a lane, about 132 registers (direct: 280 loads)
 //
 // A lane sums the taps of the filters of two channels, the teams of a block take tiles of ROWS x COLUMNS outputs in
@@ -21,7 +21,7 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int CHUNKS = 56;                      // shares of the sum, each made by a block of its own
+constexpr int CHUNKS = 112;                     // shares of the sum, each made by a block of its own
 constexpr int ROWS = 7;                         // rows of a tile of outputs
 constexpr int COLUMNS = 4;                      // columns of a tile of outputs
 constexpr int TAP_ROWS = 3;                     // rows of the filter that a thread sums
