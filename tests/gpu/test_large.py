@@ -97,14 +97,14 @@ def test_tall_and_wide_images(torch, algorithm, values):
 
 
 # layers of more than 2^31 elements; each algorithm runs the first that it takes
+SEQUENCES = dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1))
 BIG = (dict(n=10800, c=64, h=56, w=56, k=64, dtype="float16", layout="NHWC"),
        dict(n=2100, c=1, h=1024, w=1024, k=1, dtype="uint8"),
        dict(n=21600, c=32, h=56, w=56, k=32, groups=32, dtype="float16", layout="NHWC"),
        dict(n=43000, c=64, h=28, w=28, k=64, groups=64, dtype="float16"),
        dict(n=14300, c=3, h=224, w=224, k=16, stride=2, dtype="float16", layout="NHWC"),
        dict(n=2, c=8, h=12000, w=12000, k=8, groups=8, dtype="float16"), dict(n=5400, c=8, h=224, w=224, k=8),
-       *(dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16", layout=layout)
-         for layout in ("NCHW", "NHWC")))
+       *(dict(SEQUENCES, dtype="float16", layout=layout) for layout in ("NCHW", "NHWC")), SEQUENCES)
 
 
 def big_layer(algorithm: str) -> ConvShape:
@@ -138,6 +138,7 @@ FORMS = {
     "wgmma, float32, planes": ("wgmma", NCHW, {"form": "halo", "order": "planes"}, "fp16x3"),
     "wgmma, float32, 1x1": ("wgmma", {**NHWC, "r": 1, "s": 1, "padding": 0}, {"form": "im2col"}, "fp16x3"),
     "wgmma, tf32": ("wgmma", NHWC, {}, "tf32"),
+    "sequence, NHWC": ("sequence", dict(SEQUENCES, s=3, layout="NHWC"), {}, "float32"),
     "mma, float32": ("mma", NHWC, {}, "tf32x3"),
     "mma, float32, NCHW": ("mma", NCHW, {}, "tf32x3"),
     "mma, 1x1 in NCHW": ("mma", dict(SINGLE, n=10800, h=56, w=56), {}, "float32"),
