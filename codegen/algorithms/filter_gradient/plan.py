@@ -44,7 +44,8 @@ TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filt
 TILES_PACE = 2.0            # times its slots that form tiles took of 12 dense float32 layers (H200, 2026-11-23)
 FEW_BLOCKS_NHWC = 3         # of a multiprocessor, which are worth shares of two items
 FEW_TURNS = 4               # of which one more or less is a good part of a block's time
-BLOCKS_TAPS, BLOCKS_TILES_NHWC, BLOCKS_TILES = 16, 6, 4     # of a multiprocessor, in form taps and in form tiles
+BLOCKS_TAPS, BLOCKS_TAPS_NHWC = 16, 6       # of a multiprocessor, in form taps
+BLOCKS_TILES = 4            # and in form tiles
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,13 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
     if options.walk is Walk.STRIP:
         return partial_sums.chunks_for(made.min_blocks * chip, x * y, items // each)
     # four items of a thread and more; two where that leaves multiprocessors with few blocks
-    wanted = BLOCKS_TILES_NHWC if nhwc else BLOCKS_TAPS
+    wanted = BLOCKS_TAPS_NHWC if nhwc else BLOCKS_TAPS
     short = nhwc or spec.stride[1] > 1 and spec.r * spec.s <= SEVERAL_TAPS
     chunks = max(partial_sums.chunks_for(wanted * chip, x * y, items // (4 * each)),
                  partial_sums.chunks_for((FEW_BLOCKS_NHWC if nhwc else wanted) * chip, x * y,
                                          items // (2 * each)) if short else 1)
     turns = -(-items // (chunks * each))
-    # of few turns no more shares than those whose threads have as many
+    # where a thread has few turns, no more shares than keep it at that many
     return -(-items // (turns * each)) if turns <= FEW_TURNS else chunks
 
 

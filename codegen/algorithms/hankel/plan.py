@@ -40,9 +40,12 @@ LEAST_STEPS = 4         # of a share
 MATRIX_SLOTS = 9        # issue slots of a matrix instruction,
 LOAD_SLOTS = 16         # of a read of 512 bytes of shared memory, which takes four turns of a multiprocessor,
 COPY_SLOTS = 16         # and of 32 copies of 16 bytes, with their places
-# Columns of the smallest images, most of whose matrices are empty: filter_gradient takes 0.77 to 0.98 of its time (768
-# and 1152 channels on 7^2, 64 images, 3x3 to 7x7 with stride 2, 3x3 without, float16, H200, 2026-11-27)
-SMALL_STRIDED, SMALL, MANY_TAPS, FEW_TAPS, SMALL_PACE = 4, 7, 49, 9, 3.3
+# Images so small that most matrices are empty, by columns of outputs and taps, with stride and without; and the factor
+# that leaves them to filter_gradient, which takes 0.77 to 0.98 of the time (768 and 1152 channels on 7^2, 64 images,
+# float16, H200, 2026-11-27)
+SMALL_STRIDED, MANY_TAPS = 4, 49
+SMALL, FEW_TAPS = 7, 9
+SMALL_PACE = 3.3
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -221,8 +224,9 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return steps * step * made.channel_groups * made.tap_tiles[0] * made.tap_tiles[1] * (SMALL_PACE if small else 1.0)
 
 
-# The pace is set so that layers that this serves are its own: filter_gradient's estimate has the instructions of walks
-# that take two to four times as long as these would, at 16-bit elements in NHWC (docs/results/gradients).
+# The pace is set so that layers that this serves are its own, but for small images: filter_gradient's estimate has the
+# instructions of walks that take two to four times as long as these would, at 16-bit elements in NHWC
+# (docs/results/gradients).
 ALGORITHM = Algorithm(name="hankel", summary="the filter's gradient on tensor cores; 16-bit depthwise, NHWC",
                       options=HankelOptions, supports=supports, defaults=defaults, plan=plan, space=space,
                       estimate=estimate, pace=0.15, operation=Operation.FILTER_GRADIENT)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import BANKS
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.folded import Line, line_of, outside_of
 from warpconv.codegen.spec import KernelSpec
 
 QUAD = 4                # floats of a piece of 16 bytes
-BANKS = 32              # floats of a pass over shared memory
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class RowNumbers:
     line: Line
     threads: int
     span: int               # outputs of a sequence in a block
+    row_quads: int          # of a thread's outputs
     ring_quads: int         # of a thread's window
     ring: int               # elements of it
     margin: int             # elements of a patch before the first output's own
@@ -81,13 +83,14 @@ def row_numbers(spec: KernelSpec, options: SequenceOptions) -> RowNumbers:
     needed = -(-(span + offset + line.taps - 1) // QUAD)
     quads = max(needed, span // QUAD + lead + (rounds + 1) * ring_quads - row_quads)
     tap_quads = -(-(offset + line.taps) // QUAD)
-    tap_pitch = QUAD * (tap_quads | 1)
+    tap_pitch = QUAD * (tap_quads | 1)      # odd, so that taps of neighbouring sequences lie in other banks
     patch = QUAD * (quads + -(-quads // row_quads))
     return RowNumbers(
-        line=line, threads=options.team * options.sequences, span=span, ring_quads=ring_quads, ring=QUAD * ring_quads,
-        margin=line.before + offset, offset=offset, lead=lead, rounds=rounds, tail=whole % (QUAD * ring_quads),
-        tap_pitch=tap_pitch, patch=patch, chunks=QUAD * quads // options.vector, copy_bytes=4 * options.vector,
-        shared_bytes=4 * (patch + tap_pitch) * options.sequences, outside=outside_of(spec))
+        line=line, threads=options.team * options.sequences, span=span, row_quads=row_quads, ring_quads=ring_quads,
+        ring=QUAD * ring_quads, margin=line.before + offset, offset=offset, lead=lead, rounds=rounds,
+        tail=whole % (QUAD * ring_quads), tap_pitch=tap_pitch, patch=patch, chunks=QUAD * quads // options.vector,
+        copy_bytes=4 * options.vector, shared_bytes=4 * (patch + tap_pitch) * options.sequences,
+        outside=outside_of(spec))
 
 
 def pixel_numbers(spec: KernelSpec, options: SequenceOptions) -> PixelNumbers:
@@ -98,7 +101,7 @@ def pixel_numbers(spec: KernelSpec, options: SequenceOptions) -> PixelNumbers:
     gap = channels if channels < BANKS else 0
     run = options.outputs * channels + gap
     taps_at = 4 * (pixels * channels + -(-pixels // options.outputs) * gap)
-    tap_pitch = line.taps | 1
+    tap_pitch = line.taps | 1               # odd, so that taps of neighbouring channels lie in other banks
     return PixelNumbers(
         line=line, threads=options.team * channels, span=span, cells=channels // options.vector,
         channel_groups=-(-spec.c // channels), cut=spec.c % channels > 0, rounds=rounds,
@@ -108,4 +111,4 @@ def pixel_numbers(spec: KernelSpec, options: SequenceOptions) -> PixelNumbers:
 
 
 def make_numbers(spec: KernelSpec, options: SequenceOptions) -> RowNumbers | PixelNumbers:
-    return (row_numbers if spec.layout.value == "NCHW" else pixel_numbers)(spec, options)
+    return (row_numbers if spec.layout is Layout.NCHW else pixel_numbers)(spec, options)

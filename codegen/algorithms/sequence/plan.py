@@ -36,7 +36,7 @@ CHANNELS = (8, 16, 32)        # of a block in NHWC
 ROW_THREADS = 64              # of a block by default, in NCHW
 PIXEL_THREADS = 128           # and in NHWC
 REGISTER_MARGIN = 34          # addresses, the loop, and what the compiler has in flight
-MANY_TAPS = 96                # from which on a block has fewer channels, and so fewer pixels beside its outputs'
+MANY_TAPS = 96                # from which on few channels have many threads each: fewer pixels beside the outputs' own
 MOST_SHARED = 32 * 1024       # bytes of several short sequences
 OUTPUT_SLOTS = {Layout.NCHW: 7.0, Layout.NHWC: 1.0}       # of an output besides its products, in the estimate
 BLOCKS_WANTED = 4             # of each multiprocessor
@@ -66,7 +66,7 @@ def _of_rows(spec: KernelSpec, shape: ConvShape | None) -> SequenceOptions:
         return SequenceOptions(vector=1, store_vector=1)
     rows = assumed_batch(shape) * spec.k * shape.p
     wanted = BLOCKS_WANTED * spec.hardware.multiprocessors
-    outputs = next((n for n in (16, 8) if rows * shape.q >= wanted * ROW_THREADS * n), 8)
+    outputs = 16 if rows * shape.q >= wanted * ROW_THREADS * 16 else 8
     team = next(n for n in TEAMS if n == ROW_THREADS or n * outputs >= shape.q)
     options = SequenceOptions(outputs=outputs, team=team, sequences=min(ROW_THREADS // team, rows),
                               vector=math.gcd(shape.w, QUAD), store_vector=4 if shape.q % 4 == 0 else 1)
@@ -86,8 +86,6 @@ def _of_pixels(spec: KernelSpec, shape: ConvShape | None) -> SequenceOptions:
     if shape is not None:
         while options.team > min(TEAMS) and options.outputs * options.team // 2 >= line.outputs_of(shape):
             options = replace(options, team=options.team // 2)
-    while options.sequences > min(CHANNELS) and make_numbers(spec, options).shared_bytes > PORTABLE_SHARED:
-        options = replace(options, sequences=options.sequences // 2)
     return options
 
 
@@ -143,6 +141,8 @@ def _refusal(spec: KernelSpec, options: SequenceOptions, numbers: RowNumbers | P
     """Why these plan values cannot be had, or None."""
     if numbers.threads > BLOCK_THREADS:
         return f"{numbers.threads} threads for a block (at most {BLOCK_THREADS})"
+    if isinstance(numbers, PixelNumbers) and numbers.channel_groups > GRID_LIMIT[1]:
+        return f"{numbers.channel_groups} blocks for the channels (at most {GRID_LIMIT[1]})"
     if numbers.shared_bytes > PORTABLE_SHARED:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {PORTABLE_SHARED})"
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
@@ -169,16 +169,17 @@ def _registers(spec: KernelSpec, options: SequenceOptions) -> int:
 
 def _cost(spec: KernelSpec, options: SequenceOptions, numbers: RowNumbers | PixelNumbers, registers: int) -> Cost:
     taps = numbers.line.taps
-    elements = options.outputs + taps - 1
-    return Cost(unit=f"32 x {options.outputs} outputs", warp_loads=-(-elements * LANES // (LANES * options.vector)),
-                shuffles=0, fma=options.outputs * taps, registers=registers, direct_loads=options.outputs * taps,
-                no_spills=registers <= 255)
+    copies = (-(-numbers.chunks // options.team) if isinstance(numbers, RowNumbers) else
+              -(-numbers.pixels * numbers.cells // numbers.threads))
+    return Cost(unit=f"32 x {options.outputs} outputs", warp_loads=copies, shuffles=0, fma=options.outputs * taps,
+                registers=registers, direct_loads=options.outputs * taps, no_spills=registers <= 255)
 
 
 def _phrase(spec: KernelSpec, options: SequenceOptions) -> str:
     what = "sequence" if spec.layout is Layout.NCHW else "channel"
     return (f"{options.outputs} neighbouring outputs a thread, {options.team} threads a {what}, {options.sequences} "
-            f"{what}s a block; {options.vector} element{'s' if options.vector > 1 else ''} a copy")
+            f"{what}{'s' if options.sequences > 1 else ''} a block; {options.vector} "
+            f"element{'s' if options.vector > 1 else ''} a copy")
 
 
 def space(spec: KernelSpec) -> Iterable[SequenceOptions]:

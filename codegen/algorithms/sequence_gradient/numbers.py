@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES
+from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.parts.folded import Line, line_of, outside_of
 from warpconv.codegen.spec import KernelSpec
 
 QUAD = 4                # floats of a piece of 16 bytes
-BANKS = 32              # floats of a pass over shared memory
 BUFFERS = 2             # items in shared memory: one that is multiplied, one on its way
 
 
@@ -43,14 +42,18 @@ class RowNumbers:
     offset: int             # taps before the first, so that patches begin at a piece
     rounds: int             # turns of the ring by fours of outputs
     tail: int               # fours of outputs after them
-    patch: int              # elements of the input of an item
-    buffer: int             # elements of an item
+    buffer: int             # elements of an item, of both arrays
     chunks: int             # copies of a patch,
     gradient_chunks: int    # and of gradients
     copy_bytes: int
     shared_bytes: int
     registers: int
     outside: str
+
+    @property
+    def copies(self) -> int:
+        """Of an item, of both arrays."""
+        return self.chunks + self.gradient_chunks
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,17 @@ class PixelNumbers:
     gap: int                # elements after as many pixels as a thread has taps, so that threads meet other banks
     step: int               # elements to the pixel as many further on
     pixels: int             # of the input of an item
-    patch: int              # elements of them
-    gradients: int          # elements of gradients, and
-    buffer: int             # of both
+    gradients: int          # elements of an item: of gradients,
+    buffer: int             # and of both arrays
     copy_bytes: int
     shared_bytes: int
     registers: int
     outside: str
+
+    @property
+    def copies(self) -> int:
+        """Of an item, of both arrays."""
+        return (self.span + self.pixels) * self.cells
 
 
 def row_numbers(spec: KernelSpec, options: SequenceGradientOptions) -> RowNumbers:
@@ -92,7 +99,7 @@ def row_numbers(spec: KernelSpec, options: SequenceGradientOptions) -> RowNumber
         line=line, threads=options.groups * options.runs, block_taps=block_taps,
         tap_tiles=-(-(line.taps + offset) // block_taps), span=span, ring_quads=ring_quads, ring=QUAD * ring_quads,
         margin=line.before + offset, offset=offset, rounds=run_quads // ring_quads, tail=run_quads % ring_quads,
-        patch=QUAD * quads, buffer=buffer, chunks=QUAD * quads // options.vector,
+        buffer=buffer, chunks=QUAD * quads // options.vector,
         gradient_chunks=span // options.vector, copy_bytes=4 * options.vector,
         shared_bytes=4 * max(BUFFERS * buffer, sums), registers=2 * options.taps + 4 * QUAD + 30,
         outside=outside_of(spec))
@@ -111,7 +118,7 @@ def pixel_numbers(spec: KernelSpec, options: SequenceGradientOptions) -> PixelNu
         line=line, threads=options.groups * options.runs * channels, block_taps=block_taps,
         tap_tiles=-(-line.taps // block_taps), span=span, cells=channels // options.vector,
         channel_groups=-(-spec.c // channels), cut=spec.c % channels > 0, rounds=options.run // options.taps, gap=gap,
-        step=step, pixels=pixels, patch=patch, gradients=gradients, buffer=patch + gradients,
+        step=step, pixels=pixels, gradients=gradients, buffer=patch + gradients,
         copy_bytes=4 * options.vector, shared_bytes=4 * max(BUFFERS * (patch + gradients), sums),
         registers=2 * options.taps + 40, outside=outside_of(spec))
 

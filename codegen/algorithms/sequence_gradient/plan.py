@@ -31,12 +31,12 @@ PIXEL_TAPS = (8, 16, 32)              # and in NHWC
 CHANNELS = (8, 16, 32)                # of a block in NHWC
 MOST_GROUPS = 16                      # of a block
 RUNS = (32, 64, 128)                  # of an item in NCHW
-THREADS = 128                         # of a block by default, at least
+THREADS = 128                         # of a block by default, about
 RUN_QUADS = tuple(range(3, 18, 2))    # of a run in NCHW: an odd number, so that eight lanes meet all banks
 SHORT = 32                            # taps up to which a block of pixels has 32 channels
 TURNS = (5, 3, 2, 1)                     # of the ring for a run in NHWC
-START = 6                             # turns' worth of products that a run takes to begin
-FEW_TAPS = 5                          # in NCHW, below which filter_gradient is as quick or quicker
+START = 6                             # outputs whose products take as long as a run takes to begin
+FEW_TAPS = 5                          # in NCHW, below which filter_gradient is about as quick, of small layers quicker
 LEAST_ITEMS = 2                       # of a share
 WARPS_WANTED = 24                     # of a multiprocessor; each share more costs sums that are added up
 
@@ -63,8 +63,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> SequenceGradie
     made = make_numbers(spec, options)
     line = made.line
     items = assumed_batch(shape) * line.lines_of(shape) * -(-line.outputs_of(shape) // made.span)
-    beside = _blocks(spec, made) * made.threads // LANES
-    fitting = spec.hardware.warps_of(WARPS_WANTED) // max(1, beside)
+    warps = _beside(spec, made) * made.tap_tiles * made.threads // LANES
+    fitting = spec.hardware.warps_of(WARPS_WANTED) // max(1, warps)
     return replace(options, chunks=max(1, min(fitting, items // LEAST_ITEMS, partial_sums.MOST_CHUNKS)))
 
 
@@ -73,8 +73,7 @@ def _of_rows(spec: KernelSpec, shape: ConvShape | None) -> SequenceGradientOptio
     line = line_of(spec)
     all_taps = line.taps + -line.before % QUAD
     taps = min(reversed(ROW_TAPS), key=lambda n: -(-all_taps // n) * (n + 3))
-    needed = -(-all_taps // taps)
-    groups = -(-needed // -(-needed // MOST_GROUPS))
+    groups = _groups(all_taps, taps)
     most = next(n for n in RUNS if n == RUNS[-1] or n * groups >= THREADS)
     options = SequenceGradientOptions(taps=taps, groups=groups, runs=most)
     if shape is None:
@@ -84,15 +83,20 @@ def _of_rows(spec: KernelSpec, shape: ConvShape | None) -> SequenceGradientOptio
     return replace(options, runs=runs, run=run, vector=math.gcd(math.gcd(shape.w, shape.q), QUAD))
 
 
+def _groups(all_taps: int, taps: int) -> int:
+    """Threads for all taps of a filter, or for equal shares of them where these are more than MOST_GROUPS."""
+    needed = -(-all_taps // taps)
+    return -(-needed // -(-needed // MOST_GROUPS))
+
+
 def _of_pixels(spec: KernelSpec, shape: ConvShape | None) -> SequenceGradientOptions:
     """Few taps a thread and 128 bytes of a pixel where filters are short, else many and 64; runs as long as there is
     shared memory for them."""
     line = line_of(spec)
     short = line.taps <= SHORT
-    taps = next(n for n in PIXEL_TAPS if n == PIXEL_TAPS[-1] or n >= line.taps or short and 2 * n == PIXEL_TAPS[-1])
+    taps = 32 if not short else 16 if line.taps > 8 else 8
     channels = next(n for n in CHANNELS if n == (32 if short else 16) or n >= spec.c)
-    needed = -(-line.taps // taps)
-    groups = -(-needed // -(-needed // MOST_GROUPS))
+    groups = _groups(line.taps, taps)
     options = SequenceGradientOptions(taps=taps, groups=groups, runs=max(1, THREADS // (channels * groups)),
                                       channels=channels, vector=4 if spec.c % 4 == 0 else 1)
     outputs = None if shape is None else line.outputs_of(shape)
@@ -102,15 +106,13 @@ def _of_pixels(spec: KernelSpec, shape: ConvShape | None) -> SequenceGradientOpt
         options = replace(options, run=times * taps)
         needless = outputs is not None and (times - 1) * taps * options.runs >= outputs
         if not needless and make_numbers(spec, options).shared_bytes <= PORTABLE_SHARED:
-            return options
-    while make_numbers(spec, options).shared_bytes > PORTABLE_SHARED and options.channels > min(CHANNELS):
-        options = replace(options, channels=options.channels // 2)
+            break
     return options
 
 
-def _blocks(spec: KernelSpec, made: RowNumbers | PixelNumbers) -> int:
-    """Blocks of a share."""
-    return (spec.k if isinstance(made, RowNumbers) else made.channel_groups) * made.tap_tiles
+def _beside(spec: KernelSpec, made: RowNumbers | PixelNumbers) -> int:
+    """Blocks of a share, for each block of taps."""
+    return spec.k if isinstance(made, RowNumbers) else made.channel_groups
 
 
 def plan(spec: KernelSpec, options: SequenceGradientOptions) -> KernelPlan:
@@ -118,8 +120,7 @@ def plan(spec: KernelSpec, options: SequenceGradientOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     made = make_numbers(spec, options)
-    beside = _blocks(spec, made) // made.tap_tiles
-    grid = (Blocks(times=options.chunks * beside, limit=GRID_LIMIT[0]),
+    grid = (Blocks(times=options.chunks * _beside(spec, made), limit=GRID_LIMIT[0]),
             Blocks(times=made.tap_tiles, limit=GRID_LIMIT[1]), Blocks())
     launch = Launch(entry=spec.name, grid=grid, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes,
                     arguments=("x", "dy", "dw" if options.chunks == 1 else partial_sums.PARTS, "N", "H", "W", "P", "Q"))
@@ -127,8 +128,8 @@ def plan(spec: KernelSpec, options: SequenceGradientOptions) -> KernelPlan:
     return KernelPlan(
         spec=spec, options=options, numbers=made, program=program,
         templates=(f"sequence_gradient/{spec.layout.value.lower()}.cu.jinja",),
-        cost=Cost(unit=f"{options.taps} taps of 32 x {options.run} outputs",
-                  warp_loads=2 * -(-options.run // options.vector), shuffles=0, fma=options.run * options.taps,
+        cost=Cost(unit=f"{options.taps} taps of 32 x {options.run} outputs", warp_loads=-(-made.copies // made.threads),
+                  shuffles=0, fma=options.run * options.taps,
                   registers=made.registers, direct_loads=2 * options.run * options.taps,
                   no_spills=made.registers <= 255),
         phrase=(f"{options.taps} taps a thread, {made.block_taps} a block, over {options.run} outputs, {made.span} of "
@@ -166,6 +167,8 @@ def _refusal(spec: KernelSpec, options: SequenceGradientOptions) -> str | None:
     made = make_numbers(spec, options)
     if made.threads > BLOCK_THREADS:
         return f"{made.threads} threads for a block (at most {BLOCK_THREADS})"
+    if made.tap_tiles > GRID_LIMIT[1]:
+        return f"{made.tap_tiles} blocks for a filter's taps (at most {GRID_LIMIT[1]})"
     if made.shared_bytes > PORTABLE_SHARED:
         return f"{made.shared_bytes} bytes of shared memory for a block (at most {PORTABLE_SHARED})"
     return None
@@ -195,7 +198,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     item = made.threads / LANES * thread + 10 * elements / (LANES * options.vector)
     items = shape.n * made.line.lines_of(shape) * -(-made.line.outputs_of(shape) // made.span)
     few = isinstance(made, RowNumbers) and made.line.taps < FEW_TAPS
-    return items * _blocks(plan.spec, made) * item * (1.5 if few else 1.0)
+    return items * _beside(plan.spec, made) * made.tap_tiles * item * (1.5 if few else 1.0)
 
 
 ALGORITHM = Algorithm(name="sequence_gradient", options=SequenceGradientOptions, supports=supports, defaults=defaults,

@@ -113,6 +113,8 @@ def _refusal(spec: KernelSpec, options: Toeplitz1dNhwcOptions, numbers: Toeplitz
         return f"{options.warps} warps are more than a block's {BLOCK_THREADS} threads"
     if options.warps > numbers.channels:
         return f"warps = {options.warps} for {numbers.channels} channels"
+    if numbers.channel_groups > GRID_LIMIT[1]:
+        return f"{numbers.channel_groups} blocks for the channels (at most {GRID_LIMIT[1]})"
     if numbers.shared_bytes > PORTABLE_SHARED:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {PORTABLE_SHARED})"
     if numbers.threads * options.min_blocks > spec.hardware.resident_threads:

@@ -151,7 +151,8 @@ def test_before_ampere_there_are_no_asynchronous_copies():
     (layer(1024, 2000, **FLOAT), {"team": 32, "sequences": 16}, "shared memory"),
     (LAYER, {"min_blocks": 1000}, "min_blocks = 1000"), (PIXELS, {"sequences": 12}, "sequences = 12"),
     (PIXELS, {"store_vector": 4}, "store_vector = 4"), (PIXELS, {"vector": 2}, "vector = 2"),
-    (pixels(31, 500, channels=7, **FLOAT), {"vector": 4}, "C = 7")])
+    (pixels(31, 500, channels=7, **FLOAT), {"vector": 4}, "C = 7"),
+    (pixels(1, 1, channels=524296, **FLOAT), {"sequences": 8}, "65537 blocks for the channels")])
 def test_plan_values_that_cannot_be(shape, values, words):
     with pytest.raises(UnsupportedSpec, match=words):
         planned(shape, **values)

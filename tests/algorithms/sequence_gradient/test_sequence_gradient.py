@@ -66,7 +66,7 @@ def test_blocks_have_all_taps_and_few_besides(taps, before):
     assert taps + found.offset <= had < taps + found.offset + made.options.taps * found.tap_tiles
     assert 4 * (found.rounds * found.ring_quads + found.tail) == made.options.run and found.tail < found.ring_quads
     last = found.span + found.block_taps - 1        # elements that the windows of an item have
-    assert last <= found.patch and found.buffer == found.span + found.patch
+    assert last <= found.buffer - found.span == found.chunks * made.options.vector
     found = planned(pixels(taps, 700, **FLOAT)).numbers
     assert taps <= found.tap_tiles * found.block_taps and found.pixels == found.span + found.block_taps
 
@@ -139,7 +139,8 @@ def test_before_ampere_there_are_no_asynchronous_copies():
     (LAYER, {"run": 10}, "run = 10"), (PIXELS, {"taps": 16, "run": 24}, "run = 24"), (LAYER, {"runs": 48}, "runs = 48"),
     (LAYER, {"chunks": 2000}, "at most 1024"), (LAYER, {"groups": 16, "runs": 128}, "2048 threads"),
     (LAYER, {"runs": 128, "run": 160, "groups": 1}, "shared memory"),
-    (pixels(31, 500, channels=7, **FLOAT), {"vector": 4}, "C = 7")])
+    (pixels(31, 500, channels=7, **FLOAT), {"vector": 4}, "C = 7"),
+    (layer(600000, 600000, padding="valid", **FLOAT), {"taps": 8, "groups": 1, "runs": 32, "run": 20}, "75000 blocks")])
 def test_plan_values_that_cannot_be(shape, values, words):
     with pytest.raises(UnsupportedSpec, match=words):
         planned(shape, **values)

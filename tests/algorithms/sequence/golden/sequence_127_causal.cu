@@ -7,8 +7,8 @@
 // layer  x[N, 768, H, W] * w[768, 1, 1, 127] -> y[N, 768, P, Q], stride 1, padding 0,0,126,0, groups 768, float32, then
 //        bias, silu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
-// plan   16 neighbouring outputs a thread, 64 threads a sequence, 1 sequences a block; 4 elements a copy
-// cost   32 x 16 outputs: 36 warp loads, 0 shuffles, 2032 FMA a lane, about 74 registers (direct: 2032 loads)
+// plan   16 neighbouring outputs a thread, 64 threads a sequence, 1 sequence a block; 4 elements a copy
+// cost   32 x 16 outputs: 5 warp loads, 0 shuffles, 2032 FMA a lane, about 74 registers (direct: 2032 loads)
 // note   6288 bytes of shared memory a block
 //
 // A thread makes OUTPUTS neighbours of a sequence. Their window is a ring of registers: a tap is multiplied with the
@@ -46,7 +46,8 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-// Where a piece of 16 bytes lies: those of neighbouring threads, ROW apart, are in all banks.
+// Where a piece of 16 bytes lies: a place is left out after every ROW of them, so that what eight neighbouring threads
+// read is in different banks.
 __device__ __forceinline__ int place_of(int piece) { return piece + piece / ROW; }
 
 // copies from global to shared memory, past the registers
@@ -61,7 +62,7 @@ sequence_1x127(const float* __restrict__ x, const float* __restrict__ w, const f
     float* const patches = (float*)shared, *const all_taps = patches + PATCH;
     const int team = threadIdx.x / TEAM, member = threadIdx.x % TEAM;
     float* const patch = patches + team * PATCH;
-    // OFFSET elements further on, that each piece fits one of the patch
+    // the first is OFFSET further on, so that a piece of taps meets whole pieces of the patch
     float* const taps = all_taps + team * TAP_PITCH;
     const float4* const own = (const float4*)patch + member * (ROW + 1);
     const int q_first = blockIdx.x * SPAN;
@@ -73,7 +74,7 @@ sequence_1x127(const float* __restrict__ x, const float* __restrict__ w, const f
         __syncthreads();                                        // all have stored what was there before
         for (int i = member; i < CHUNKS; i += TEAM) {
             const int at = i * VECTOR, column = q_first - MARGIN + at;
-            float* const to = patch + place_of(at / BLOCK) * BLOCK + at % BLOCK;
+            float* const to = patch + place_of(at / BLOCK) * BLOCK;
             const bool inside = (unsigned)column < (unsigned)W;
             wc_copy_async_zfill_16(true, to, x_row + column, inside);
         }

@@ -8,7 +8,7 @@
 //        then bias
 //        N, H, W (and so P, Q) are arguments (W at most 1; Q at most 1); all else is a constant of the text
 // plan   32 neighbouring outputs a thread, 16 threads a channel, 8 channels a block; 4 elements a copy
-// cost   32 x 32 outputs: 72 warp loads, 0 shuffles, 8160 FMA a lane, about 102 registers (direct: 8160 loads)
+// cost   32 x 32 outputs: 12 warp loads, 0 shuffles, 8160 FMA a lane, about 102 registers (direct: 8160 loads)
 // note   33440 bytes of shared memory a block
 //
 // A thread makes OUTPUTS neighbours of a channel's sequence, neighbouring threads those of neighbouring channels. Their
@@ -63,8 +63,7 @@ sequence_255x1(const float* __restrict__ x, const float* __restrict__ w, const f
             const int cell = i % CELLS * VECTOR, pixel = i / CELLS, column = q_first - PAD_LEFT + pixel;
             float* const to = pixels + (pixel * CHANNELS + pixel / OUTPUTS * GAP + cell);
             const bool inside = (unsigned)column < (unsigned)H;
-            const int own = column;
-            wc_copy_async_zfill_16(true, to, x_row + ((index_t)own * C + (first_c + cell)), inside);
+            wc_copy_async_zfill_16(true, to, x_row + ((index_t)column * C + (first_c + cell)), inside);
         }
         wc_copy_async_commit();
         wc_copy_async_wait_group();

@@ -8,7 +8,7 @@
 //        then relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   8 neighbouring outputs a thread, 8 threads a sequence, 8 sequences a block; 1 element a copy
-// cost   32 x 8 outputs: 39 warp loads, 0 shuffles, 256 FMA a lane, about 58 registers (direct: 256 loads)
+// cost   32 x 8 outputs: 12 warp loads, 0 shuffles, 256 FMA a lane, about 58 registers (direct: 256 loads)
 // note   5760 bytes of shared memory a block
 //
 // A thread makes OUTPUTS neighbours of a sequence. Their window is a ring of registers: a tap is multiplied with the
@@ -49,7 +49,8 @@ __device__ __forceinline__ float finish(float value) {
     return value;
 }
 
-// Where a piece of 16 bytes lies: those of neighbouring threads, ROW apart, are in all banks.
+// Where a piece of 16 bytes lies: a place is left out after every ROW of them, so that what eight neighbouring threads
+// read is in different banks.
 __device__ __forceinline__ int place_of(int piece) { return piece + piece / ROW; }
 
 // copies from global to shared memory, past the registers
@@ -64,7 +65,7 @@ sequence_1x32(const float* __restrict__ x, const float* __restrict__ w, float* _
     float* const patches = (float*)shared, *const all_taps = patches + SEQUENCES * PATCH;
     const int team = threadIdx.x / TEAM, member = threadIdx.x % TEAM;
     float* const patch = patches + team * PATCH;
-    // OFFSET elements further on, that each piece fits one of the patch
+    // the first is OFFSET further on, so that a piece of taps meets whole pieces of the patch
     float* const taps = all_taps + team * TAP_PITCH;
     const float4* const own = (const float4*)patch + member * (ROW + 1);
     const int q_first = blockIdx.x * SPAN;

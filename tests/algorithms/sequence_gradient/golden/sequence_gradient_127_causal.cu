@@ -8,8 +8,7 @@
 //        filter gradient
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of the text
 // plan   20 taps a thread, 140 a block, over 68 outputs, 2176 of a sequence at a time
-// cost   20 taps of 32 x 68 outputs: 34 warp loads, 0 shuffles, 1360 FMA a lane, about 86 registers (direct: 2720
-//        loads)
+// cost   20 taps of 32 x 68 outputs: 6 warp loads, 0 shuffles, 1360 FMA a lane, about 86 registers (direct: 2720 loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
 // note   35968 bytes of shared memory a block
 //
@@ -128,7 +127,6 @@ sequence_gradient_1x127(const float* __restrict__ x, const float* __restrict__ d
         for (int apart = 16; apart > 0; apart /= 2) acc[i] += __shfl_xor_sync(0xffffffffu, acc[i], apart);
     }
     float* const sums = (float*)shared;         // [warp of runs][tap]
-    wc_copy_async_wait_group();
     __syncthreads();
     if (lane == 0) {
 #pragma unroll

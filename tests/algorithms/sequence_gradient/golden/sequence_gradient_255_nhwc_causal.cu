@@ -9,7 +9,7 @@
 //        N, H, W (and so P, Q) are arguments (W at most 1; Q at most 1); all else is a constant of the text
 // plan   32 taps a thread, 256 a block, over 96 outputs, 96 of a sequence at a time, in 16 chunks; then the chunks'
 //        sums are added
-// cost   32 taps of 32 x 96 outputs: 48 warp loads, 0 shuffles, 3072 FMA a lane, about 104 registers (direct: 6144
+// cost   32 taps of 32 x 96 outputs: 14 warp loads, 0 shuffles, 3072 FMA a lane, about 104 registers (direct: 6144
 //        loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
 // note   59136 bytes of shared memory a block
@@ -72,16 +72,14 @@ sequence_gradient_255x1(const float* __restrict__ x, const float* __restrict__ d
                 const int cell = i % CELLS * VECTOR, pixel = i / CELLS, column = q_first + pixel;
                 float* const to = gradients + (pixel * CHANNELS + pixel / TAPS * GAP + cell);
                 const bool inside = (unsigned)column < (unsigned)P;
-                const int own = column;
-                wc_copy_async_zfill_16(true, to, dy_row + ((index_t)own * C + (first_c + cell)), inside);
+                wc_copy_async_zfill_16(true, to, dy_row + ((index_t)column * C + (first_c + cell)), inside);
             }
 #pragma unroll 4
             for (int i = threadIdx.x; i < PIXELS * CELLS; i += THREADS) {
                 const int cell = i % CELLS * VECTOR, pixel = i / CELLS, column = q_first + first_s - PAD_LEFT + pixel;
                 float* const to = pixels + (pixel * CHANNELS + pixel / TAPS * GAP + cell);
                 const bool inside = (unsigned)column < (unsigned)H;
-                const int own = column;
-                wc_copy_async_zfill_16(true, to, x_row + ((index_t)own * C + (first_c + cell)), inside);
+                wc_copy_async_zfill_16(true, to, x_row + ((index_t)column * C + (first_c + cell)), inside);
             }
         }
         wc_copy_async_commit();
@@ -117,7 +115,6 @@ sequence_gradient_255x1(const float* __restrict__ x, const float* __restrict__ d
     }
     // the sums of all runs, in the same order each time
     float* const sums = (float*)shared;         // [run][tap][channel]
-    wc_copy_async_wait_group();
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < TAPS; ++i) sums[(run * BLOCK_TAPS + tap_group * TAPS + i) * CHANNELS + channel] = acc[i];

@@ -9,7 +9,7 @@
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
 // plan   8 taps a thread, 16 a block, over 12 outputs, 768 of a sequence at a time, in 4 chunks; then the chunks' sums
 //        are added
-// cost   8 taps of 32 x 12 outputs: 12 warp loads, 0 shuffles, 96 FMA a lane, about 62 registers (direct: 192 loads)
+// cost   8 taps of 32 x 12 outputs: 7 warp loads, 0 shuffles, 96 FMA a lane, about 62 registers (direct: 192 loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
 // note   12448 bytes of shared memory a block
 //
@@ -33,7 +33,6 @@ constexpr int BLOCK = 4;                        // elements of a piece of shared
 constexpr int RING_PIECES = 3;                  // pieces of what a thread's taps meet
 constexpr int RING = 12;                        // elements of it
 constexpr int ROUNDS = 1;                       // turns of the ring for a run
-constexpr int TAIL = 0;                         // pieces of gradients after them
 constexpr int MARGIN = 16;                      // elements of a patch before its first output's place
 constexpr int OFFSET = 1;                       // taps before the first, so that a patch begins at a piece
 constexpr int BUFFER = 1556;                    // elements of an item, gradients first
@@ -132,11 +131,6 @@ sequence_gradient_1x31(const float* __restrict__ x, const float* __restrict__ dy
                 read((round + 1) * RING_PIECES + i, i * BLOCK);
             }
         }
-#pragma unroll
-        for (int i = 0; i < TAIL; ++i) {
-            add_four(RING_PIECES + i, i * BLOCK);
-            if (i + 1 < TAIL) read((2) * RING_PIECES + i, i * BLOCK);
-        }
         buffer = 1 - buffer;
     }
     // the sums of all lanes, in the same order in every run
@@ -146,7 +140,6 @@ sequence_gradient_1x31(const float* __restrict__ x, const float* __restrict__ dy
         for (int apart = 16; apart > 0; apart /= 2) acc[i] += __shfl_xor_sync(0xffffffffu, acc[i], apart);
     }
     float* const sums = (float*)shared;         // [warp of runs][tap]
-    wc_copy_async_wait_group();
     __syncthreads();
     if (lane == 0) {
 #pragma unroll

@@ -8,7 +8,7 @@
 //        gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   8 taps a thread, 8 a block, over 24 outputs, 192 of a sequence at a time
-// cost   8 taps of 32 x 24 outputs: 48 warp loads, 0 shuffles, 192 FMA a lane, about 56 registers (direct: 384 loads)
+// cost   8 taps of 32 x 24 outputs: 49 warp loads, 0 shuffles, 192 FMA a lane, about 56 registers (direct: 384 loads)
 // note   a zero beside the outputs meets real input: an infinity or NaN may spread to other taps of its channel
 // note   56448 bytes of shared memory a block
 //
@@ -66,16 +66,14 @@ sequence_gradient_1x9(const float* __restrict__ x, const float* __restrict__ dy,
                 const int cell = i % CELLS, pixel = i / CELLS, column = q_first + pixel;
                 float* const to = gradients + (pixel * CHANNELS + pixel / TAPS * GAP + cell);
                 const bool inside = (unsigned)column < (unsigned)Q && first_c + cell < C;
-                const int own = column;
-                wc_copy_async_zfill_4(true, to, dy_row + ((index_t)own * C + (first_c + cell)), inside);
+                wc_copy_async_zfill_4(true, to, dy_row + ((index_t)column * C + (first_c + cell)), inside);
             }
 #pragma unroll 4
             for (int i = threadIdx.x; i < PIXELS * CELLS; i += THREADS) {
                 const int cell = i % CELLS, pixel = i / CELLS, column = q_first + first_s - PAD_LEFT + pixel;
                 float* const to = pixels + (pixel * CHANNELS + pixel / TAPS * GAP + cell);
                 const bool inside = (unsigned)column < (unsigned)W && first_c + cell < C;
-                const int own = column;
-                wc_copy_async_zfill_4(true, to, x_row + ((index_t)own * C + (first_c + cell)), inside);
+                wc_copy_async_zfill_4(true, to, x_row + ((index_t)column * C + (first_c + cell)), inside);
             }
         }
         wc_copy_async_commit();
@@ -111,7 +109,6 @@ sequence_gradient_1x9(const float* __restrict__ x, const float* __restrict__ dy,
     }
     // the sums of all runs, in the same order each time
     float* const sums = (float*)shared;         // [run][tap][channel]
-    wc_copy_async_wait_group();
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < TAPS; ++i) sums[(run * BLOCK_TAPS + i) * CHANNELS + channel] = acc[i];

@@ -74,8 +74,8 @@ __device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, con
 __device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
-// element `first` of a sequence in shared memory.
+// Replaces those of a lane's four sums that are NaN by sums over their windows, made by float32 units. `first`: where
+// the first one's window begins in the sequence in shared memory.
 __device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
         const unsigned short* taps) {
     float4 anew = {};

@@ -88,8 +88,8 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// In place of a lane's sums of a block that are NaN those of their windows by float32 units; the first one's begins at
-// element `first` of a sequence in shared memory.
+// Replaces those of a lane's four sums that are NaN by sums over their windows, made by float32 units. `first`: where
+// the first one's window begins in the sequence in shared memory.
 __device__ __forceinline__ void mend(float4& sums, const unsigned short* sequence, int first,
         const unsigned short* taps) {
     float4 anew = {};
