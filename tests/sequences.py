@@ -11,7 +11,11 @@ import numpy as np
 
 from warpconv.codegen.border import Border
 from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime import arrays as views
+from warpconv.runtime.call.checks import Call
+from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend
 
 from . import axes, settings
 from .reference import ELEMENTS, EPSILON, PAD_MODES, Expected, half_a_step
@@ -61,7 +65,8 @@ def image(fields: axes.Row, size: tuple[int, int, int]) -> tuple[int, int, int]:
 def place_of(text: str, piece: int) -> int:
     """Where an emitted text lays a piece of 16 bytes of shared memory; as it comes where the text says nothing."""
     found = re.search(r"int place_of\(int piece\) { return ([^;]+); }", text)
-    return piece if found is None else eval(found[1].replace("/", "//"), {"piece": piece})
+    row = re.search(r"int ROW = (\d+);", text)          # pieces of a row, where the place depends on them
+    return piece if found is None else eval(found[1].replace("/", "//"), {"piece": piece, "ROW": row and int(row[1])})
 
 
 def lies_without_conflicts(text: str, row: int) -> bool:
@@ -150,3 +155,15 @@ class Sequences:
         tolerance = (summed + 2) * EPSILON * size
         tolerance = tolerance + half_a_step(np.abs(made) + tolerance, self.shape.dtype)
         return Expected(made, tolerance, ELEMENTS[self.shape.dtype])
+
+
+def filter_gradient_by(made: KernelPlan, arrays: Sequences, mode: Mode = Mode.FAST
+                       ) -> tuple[np.ndarray, tuple[LaunchReport, ...]]:
+    """The gradient that a plan's text makes, in memory full of NaN, and what the launches took."""
+    loaded, _ = backend.load(made, mode=mode)
+    result = np.full(arrays.shape.weight_shape, np.nan, np.float32).astype(arrays.w.dtype)
+    given = {"x": arrays.stored("x"), "dy": arrays.stored("dy"), "dw": result}
+    operands = {a.name: views.view(given[a.name], a.name) for a in made.program.arguments if a.name in given}
+    before = len(loaded.reports)
+    loaded.run(Call(arrays.shape, operands), None, None)
+    return result, tuple(loaded.reports[before:])

@@ -7,9 +7,8 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BANKS
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.folded import Line, line_of, outside_of
+from warpconv.codegen.parts.rings import QUAD
 from warpconv.codegen.spec import KernelSpec
-
-QUAD = 4                # floats of a piece of 16 bytes
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class RowNumbers:
     tail: int               # taps after them
     tap_pitch: int          # elements from the taps of a sequence to those of the next
     patch: int              # elements of a sequence's patch, with its gaps
-    chunks: int             # copies of a patch
+    chunks: int             # copies of a patch,
+    copies: int             # and of all of a block
     copy_bytes: int         # of a copy to shared memory
     shared_bytes: int
     outside: str            # name of the fragment of what stands outside of a sequence
@@ -56,7 +56,8 @@ class PixelNumbers:
     line: Line
     threads: int
     span: int               # outputs of a sequence in a block
-    cells: int              # copies of a pixel
+    cells: int              # copies of a pixel,
+    copies: int             # and of all of a block
     channel_groups: int     # blocks for the channels of a pixel
     cut: bool               # the last of them has more than are left
     rounds: int             # turns of the ring of a thread's window
@@ -84,13 +85,13 @@ def row_numbers(spec: KernelSpec, options: SequenceOptions) -> RowNumbers:
     quads = max(needed, span // QUAD + lead + (rounds + 1) * ring_quads - row_quads)
     tap_quads = -(-(offset + line.taps) // QUAD)
     tap_pitch = QUAD * (tap_quads | 1)      # odd, so that taps of neighbouring sequences lie in other banks
-    patch = QUAD * (quads + -(-quads // row_quads))
+    patch, chunks = QUAD * (quads + -(-quads // row_quads)), QUAD * quads // options.vector
     return RowNumbers(
         line=line, threads=options.team * options.sequences, span=span, row_quads=row_quads, ring_quads=ring_quads,
         ring=QUAD * ring_quads, margin=line.before + offset, offset=offset, lead=lead, rounds=rounds,
-        tail=whole % (QUAD * ring_quads), tap_pitch=tap_pitch, patch=patch, chunks=QUAD * quads // options.vector,
-        copy_bytes=4 * options.vector, shared_bytes=4 * (patch + tap_pitch) * options.sequences,
-        outside=outside_of(spec))
+        tail=whole % (QUAD * ring_quads), tap_pitch=tap_pitch, patch=patch, chunks=chunks,
+        copies=chunks * options.sequences, copy_bytes=4 * options.vector,
+        shared_bytes=4 * (patch + tap_pitch) * options.sequences, outside=outside_of(spec))
 
 
 def pixel_numbers(spec: KernelSpec, options: SequenceOptions) -> PixelNumbers:
@@ -98,16 +99,15 @@ def pixel_numbers(spec: KernelSpec, options: SequenceOptions) -> PixelNumbers:
     span = options.outputs * options.team
     rounds = line.taps // options.outputs
     pixels = span + max(line.taps - 1, rounds * options.outputs)
-    gap = channels if channels < BANKS else 0
+    cells, gap = channels // options.vector, channels if channels < BANKS else 0
     run = options.outputs * channels + gap
     taps_at = 4 * (pixels * channels + -(-pixels // options.outputs) * gap)
     tap_pitch = line.taps | 1               # odd, so that taps of neighbouring channels lie in other banks
     return PixelNumbers(
-        line=line, threads=options.team * channels, span=span, cells=channels // options.vector,
+        line=line, threads=options.team * channels, span=span, cells=cells, copies=pixels * cells,
         channel_groups=-(-spec.c // channels), cut=spec.c % channels > 0, rounds=rounds,
-        tail=line.taps % options.outputs,
-        tap_pitch=tap_pitch, pixels=pixels, gap=gap, run=run, taps_at=taps_at, copy_bytes=4 * options.vector,
-        shared_bytes=taps_at + 4 * tap_pitch * channels, outside=outside_of(spec))
+        tail=line.taps % options.outputs, tap_pitch=tap_pitch, pixels=pixels, gap=gap, run=run, taps_at=taps_at,
+        copy_bytes=4 * options.vector, shared_bytes=taps_at + 4 * tap_pitch * channels, outside=outside_of(spec))
 
 
 def make_numbers(spec: KernelSpec, options: SequenceOptions) -> RowNumbers | PixelNumbers:

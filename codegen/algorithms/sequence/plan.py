@@ -20,14 +20,15 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.folded import line_of, line_refusal, one_pixel_wide
+from warpconv.codegen.parts.folded import line_of, one_pixel_wide
 from warpconv.codegen.parts.occupancy import resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.rings import LAYOUTS, QUAD, ring_refusal, value_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import QUAD, PixelNumbers, RowNumbers, SequenceOptions, make_numbers
+from .numbers import PixelNumbers, RowNumbers, SequenceOptions, make_numbers
 
 MOST_TAPS = {Layout.NCHW: 8192, Layout.NHWC: 1024}         # whose elements a block's shared memory has room for
 OUTPUTS = (8, 16, 32)         # of a thread
@@ -43,14 +44,7 @@ BLOCKS_WANTED = 4             # of each multiprocessor
 
 
 def supports(spec: KernelSpec) -> str | None:
-    refusal = common_refusal(spec, layouts=(Layout.NCHW, Layout.NHWC), borders=BORDERS, residual=True)
-    if refusal is None and spec.arch.major < 8:
-        refusal = f"{spec.arch} has no asynchronous copies (from sm_80 on)"
-    if refusal is None and spec.channels != 1:
-        refusal = f"{spec.channels} channels in a group (a thread has the window of one: planes, or C = groups)"
-    if refusal is None and spec.layout is Layout.NHWC and spec.filters != 1:
-        refusal = f"{spec.filters} filters a group (in NHWC one)"
-    refusal = refusal or line_refusal(spec, columns=spec.layout is Layout.NHWC)
+    refusal = common_refusal(spec, layouts=LAYOUTS, borders=BORDERS, residual=True) or ring_refusal(spec)
     if refusal is None and line_of(spec).taps > MOST_TAPS[spec.layout]:
         refusal = f"{line_of(spec).taps} taps (in {spec.layout.value} at most {MOST_TAPS[spec.layout]})"
     return refusal
@@ -124,17 +118,14 @@ def _grid(spec: KernelSpec, options: SequenceOptions,
 def _value_refusal(spec: KernelSpec, options: SequenceOptions) -> str | None:
     """Plan values that no numbers can be made of."""
     rows = spec.layout is Layout.NCHW
-    for name, value, served in (("outputs", options.outputs, OUTPUTS[:2] if rows else OUTPUTS),
-                                ("team", options.team, TEAMS),
-                                ("vector", options.vector, (1, 2, 4) if rows else (1, 4)),
-                                ("store_vector", options.store_vector, (1, 4) if rows else (1,))):
-        if value not in served:
-            return f"{name} = {value} (in {spec.layout.value} {', '.join(map(str, served))})"
-    if not rows and options.sequences not in CHANNELS:
-        return f"sequences = {options.sequences} channels of a block ({', '.join(map(str, CHANNELS))})"
-    if not rows and spec.c % options.vector:
-        return f"vector = {options.vector}: C = {spec.c} is no multiple of it"
-    return None
+    refusal = value_refusal(spec.layout, outputs=(options.outputs, OUTPUTS[:2] if rows else OUTPUTS),
+                            team=(options.team, TEAMS), vector=(options.vector, (1, 2, 4) if rows else (1, 4)),
+                            store_vector=(options.store_vector, (1, 4) if rows else (1,)))
+    if refusal is None and not rows and options.sequences not in CHANNELS:
+        refusal = f"sequences = {options.sequences} channels of a block ({', '.join(map(str, CHANNELS))})"
+    if refusal is None and not rows and spec.c % options.vector:
+        refusal = f"vector = {options.vector}: C = {spec.c} is no multiple of it"
+    return refusal
 
 
 def _refusal(spec: KernelSpec, options: SequenceOptions, numbers: RowNumbers | PixelNumbers) -> str | None:
@@ -168,11 +159,9 @@ def _registers(spec: KernelSpec, options: SequenceOptions) -> int:
 
 
 def _cost(spec: KernelSpec, options: SequenceOptions, numbers: RowNumbers | PixelNumbers, registers: int) -> Cost:
-    taps = numbers.line.taps
-    copies = (-(-numbers.chunks // options.team) if isinstance(numbers, RowNumbers) else
-              -(-numbers.pixels * numbers.cells // numbers.threads))
-    return Cost(unit=f"32 x {options.outputs} outputs", warp_loads=copies, shuffles=0, fma=options.outputs * taps,
-                registers=registers, direct_loads=options.outputs * taps, no_spills=registers <= 255)
+    products = options.outputs * numbers.line.taps
+    return Cost(unit=f"32 x {options.outputs} outputs", warp_loads=-(-numbers.copies // numbers.threads), shuffles=0,
+                fma=products, registers=registers, direct_loads=products, no_spills=registers <= 255)
 
 
 def _phrase(spec: KernelSpec, options: SequenceOptions) -> str:

@@ -6,9 +6,9 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.parts.folded import Line, line_of, outside_of
+from warpconv.codegen.parts.rings import QUAD
 from warpconv.codegen.spec import KernelSpec
 
-QUAD = 4                # floats of a piece of 16 bytes
 BUFFERS = 2             # items in shared memory: one that is multiplied, one on its way
 
 

@@ -18,13 +18,14 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
-from warpconv.codegen.parts.folded import line_of, line_refusal, one_pixel_wide
+from warpconv.codegen.parts.folded import line_of, one_pixel_wide
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.rings import LAYOUTS, QUAD, ring_refusal, value_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-from .numbers import QUAD, PixelNumbers, RowNumbers, SequenceGradientOptions, make_numbers
+from .numbers import PixelNumbers, RowNumbers, SequenceGradientOptions, make_numbers
 
 ROW_TAPS = (8, 12, 16, 20, 24)        # of a thread, in NCHW
 PIXEL_TAPS = (8, 16, 32)              # and in NHWC
@@ -34,7 +35,7 @@ RUNS = (32, 64, 128)                  # of an item in NCHW
 THREADS = 128                         # of a block by default, about
 RUN_QUADS = tuple(range(3, 18, 2))    # of a run in NCHW: an odd number, so that eight lanes meet all banks
 SHORT = 32                            # taps up to which a block of pixels has 32 channels
-TURNS = (5, 3, 2, 1)                     # of the ring for a run in NHWC
+TURNS = (5, 3, 2, 1)                  # of the ring for a run in NHWC
 START = 6                             # outputs whose products take as long as a run takes to begin
 FEW_TAPS = 5                          # in NCHW, below which filter_gradient is about as quick, of small layers quicker
 LEAST_ITEMS = 2                       # of a share
@@ -43,17 +44,10 @@ WARPS_WANTED = 24                     # of a multiprocessor; each share more cos
 
 def supports(spec: KernelSpec) -> str | None:
     borders = tuple(border for border in BORDERS if border is not Border.CONSTANT)
-    refusal = common_refusal(spec, layouts=(Layout.NCHW, Layout.NHWC), borders=borders,
-                             operation=Operation.FILTER_GRADIENT)
+    refusal = common_refusal(spec, layouts=LAYOUTS, borders=borders, operation=Operation.FILTER_GRADIENT)
     if refusal is None and spec.epilogue:
         refusal = "the filter's gradient takes no epilogue"
-    if refusal is None and spec.arch.major < 8:
-        refusal = f"{spec.arch} has no asynchronous copies (from sm_80 on)"
-    if refusal is None and spec.channels != 1:
-        refusal = f"{spec.channels} channels in a group (a thread's taps are of one: planes, or C = groups)"
-    if refusal is None and spec.layout is Layout.NHWC and spec.filters != 1:
-        refusal = f"{spec.filters} filters a group (in NHWC one)"
-    return refusal or line_refusal(spec, columns=spec.layout is Layout.NHWC)
+    return refusal or ring_refusal(spec)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> SequenceGradientOptions:
@@ -150,11 +144,11 @@ def _arguments(spec: KernelSpec, options: SequenceGradientOptions) -> tuple[Argu
 def _refusal(spec: KernelSpec, options: SequenceGradientOptions) -> str | None:
     """Why these plan values cannot be had, or None."""
     rows = spec.layout is Layout.NCHW
-    for name, value, served in (("taps", options.taps, ROW_TAPS if rows else PIXEL_TAPS),
-                                ("vector", options.vector, (1, 2, 4) if rows else (1, 4)),
-                                ("channels", options.channels, (1,) if rows else CHANNELS)):
-        if value not in served:
-            return f"{name} = {value} (in {spec.layout.value} {', '.join(map(str, served))})"
+    refusal = value_refusal(spec.layout, taps=(options.taps, ROW_TAPS if rows else PIXEL_TAPS),
+                            vector=(options.vector, (1, 2, 4) if rows else (1, 4)),
+                            channels=(options.channels, (1,) if rows else CHANNELS))
+    if refusal is not None:
+        return refusal
     unit = QUAD if rows else options.taps
     if options.run % unit or options.run < unit:
         return f"run = {options.run} outputs (a multiple of {unit})"

@@ -10,7 +10,7 @@ import pytest
 
 import warpconv
 from tests import checks, settings
-from tests.sequences import HALVES, Sequences, bordered, layer, lies_without_conflicts
+from tests.sequences import HALVES, Sequences, bordered, filter_gradient_by, layer, lies_without_conflicts
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
@@ -20,10 +20,8 @@ from warpconv.codegen.resolution import plan
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
-from warpconv.runtime import arrays as views
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call.checks import Call
-from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend
+from warpconv.runtime.devices.cpu import LaunchReport, Mode
 
 on_the_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 ROW = GRADIENTS["hankel_1d"]
@@ -36,21 +34,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", **values: Any) -> KernelPlan:
     return plan_layer(shape, operation="filter_gradient", algorithm="hankel_1d", settings=values, arch=arch)
 
 
-def run(made: KernelPlan, arrays: Sequences, mode: Mode = Mode.FAST) -> tuple[np.ndarray, tuple[LaunchReport, ...]]:
-    """The gradient that a plan's text makes, in memory full of NaN, and what the launches took."""
-    loaded, _ = backend.load(made, mode=mode)
-    result = np.full(arrays.shape.weight_shape, np.nan, np.float32).astype(arrays.w.dtype)
-    given = {"x": arrays.x, "dy": arrays.dy, "dw": result}
-    operands = {a.name: views.view(given[a.name], a.name) for a in made.program.arguments if a.name in given}
-    before = len(loaded.reports)
-    loaded.run(Call(arrays.shape, operands), None, None)
-    return result, tuple(loaded.reports[before:])
-
-
 def check(made: KernelPlan, shape: ConvShape, *parts: int, mode: Mode = Mode.FAST) -> tuple[LaunchReport, ...]:
     """A gradient beside windows and einsum; what the launches took."""
     arrays = Sequences(shape, *parts)
-    result, reports = run(made, arrays, mode)
+    result, reports = filter_gradient_by(made, arrays, mode)
     arrays.filter_gradient.check(result, f"{shape} with {made.settings()}")
     return reports
 
@@ -249,7 +236,7 @@ def test_offsets_of_64_bits():
 def test_equal_inputs_give_equal_bits(chunks):
     shape = layer(31, 1000, n=5)
     made, arrays = planned(shape, chunks=chunks, warps=4, steps=4), Sequences(shape)
-    first, second = (run(made, arrays)[0] for _ in range(2))
+    first, second = (filter_gradient_by(made, arrays)[0] for _ in range(2))
     assert first.tobytes() == second.tobytes()
 
 
@@ -278,11 +265,11 @@ def test_what_is_not_finite_reaches_no_other_channel(bad):
     shape = layer(31, 700, channels=3, multiplier=2, h=2)
     made, arrays = planned(shape), Sequences(shape)
     assert any("other taps of its channel" in note for note in made.notes)
-    good = run(made, arrays)[0]
+    good = filter_gradient_by(made, arrays)[0]
     for name, at, reached in (("x", (1, 1, 1, 333), {2, 3}), ("x", (0, 2, 0, 0), {4, 5}), ("dy", (1, 4, 0, 699), {4})):
         spoilt = Sequences(shape)
         getattr(spoilt, name)[at] = bad
-        got = run(made, spoilt)[0]
+        got = filter_gradient_by(made, spoilt)[0]
         others = [k for k in range(shape.k) if k not in reached]
         assert got[others].tobytes() == good[others].tobytes()
         assert not np.isfinite(got[sorted(reached)].astype(np.float32)).any(), "each tap meets it"

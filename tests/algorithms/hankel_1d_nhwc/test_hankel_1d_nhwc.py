@@ -12,7 +12,7 @@ import warpconv
 from bench.studies.one_dimension import LineLayer
 from tests import checks, settings
 from tests.sequences import (HALVES, Sequences, apart_without_conflicts, bordered, cells_lie_without_conflicts,
-                             lies_without_conflicts, pixels, place_of, turned)
+                             filter_gradient_by, lies_without_conflicts, pixels, place_of, turned)
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
@@ -22,10 +22,8 @@ from warpconv.codegen.resolution import plan
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
-from warpconv.runtime import arrays as views
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call.checks import Call
-from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend
+from warpconv.runtime.devices.cpu import LaunchReport, Mode
 
 on_the_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 NAME, GRADIENT = "hankel_1d_nhwc", Operation.FILTER_GRADIENT
@@ -40,21 +38,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", **values: Any) -> KernelPlan:
     return plan_layer(shape, operation=GRADIENT, algorithm=NAME, settings=values, arch=arch)
 
 
-def run(made: KernelPlan, arrays: Sequences, mode: Mode = Mode.FAST) -> tuple[np.ndarray, tuple[LaunchReport, ...]]:
-    """The gradient that a plan's text makes, in memory full of NaN, and what the launches took."""
-    loaded, _ = backend.load(made, mode=mode)
-    result = np.full_like(arrays.w, np.nan)
-    given = {"x": arrays.stored("x"), "dy": arrays.stored("dy"), "dw": result}
-    operands = {a.name: views.view(given[a.name], a.name) for a in made.program.arguments if a.name in given}
-    before = len(loaded.reports)
-    loaded.run(Call(arrays.shape, operands), None, None)
-    return result, tuple(loaded.reports[before:])
-
-
 def check(made: KernelPlan, shape: ConvShape, *parts: int, mode: Mode = Mode.FAST) -> tuple[LaunchReport, ...]:
     """A gradient beside windows and einsum; what the launches took."""
     arrays = Sequences(shape, *parts)
-    result, reports = run(made, arrays, mode)
+    result, reports = filter_gradient_by(made, arrays, mode)
     arrays.filter_gradient.check(result, f"{shape} with {made.settings()}")
     return reports
 
@@ -247,7 +234,7 @@ def test_a_row_and_a_column_give_the_same_bits(mode):
     column = turned(row)
     of_row, of_column = Sequences(row), Sequences(column)
     of_column.x, of_column.dy = of_row.x.reshape(column.input_shape), of_row.dy.reshape(column.output_shape)
-    found = run(planned(row, **values), of_row)[0], run(planned(column, **values), of_column)[0]
+    found = [filter_gradient_by(planned(arrays.shape, **values), arrays)[0] for arrays in (of_row, of_column)]
     assert found[0].shape == row.weight_shape and found[1].shape == column.weight_shape
     assert found[0].tobytes() == found[1].tobytes()
 
@@ -269,7 +256,7 @@ def test_offsets_of_64_bits(column):
 def test_equal_inputs_give_equal_bits(column, chunks):
     shape = pixels(31, 1000, n=5, channels=24, column=column)
     made, arrays = planned(shape, chunks=chunks, octets=2, each=4, steps=1), Sequences(shape)
-    first, second = (run(made, arrays)[0] for _ in range(2))
+    first, second = (filter_gradient_by(made, arrays)[0] for _ in range(2))
     assert first.tobytes() == second.tobytes()
 
 
@@ -281,11 +268,11 @@ def test_what_is_not_finite_reaches_no_other_channel(bad):
     shape = pixels(31, 700, channels=24, h=2)
     made, arrays = planned(shape), Sequences(shape)
     assert any("other taps of its channel" in note for note in made.notes)
-    good = run(made, arrays)[0]
+    good = filter_gradient_by(made, arrays)[0]
     for name, at in (("x", (1, 9, 1, 333)), ("x", (0, 16, 0, 0)), ("dy", (1, 23, 0, 699))):
         spoilt = Sequences(shape)
         getattr(spoilt, name)[at] = bad
-        got = run(made, spoilt)[0]
+        got = filter_gradient_by(made, spoilt)[0]
         others = [k for k in range(shape.k) if k != at[1]]
         assert got[others].tobytes() == good[others].tobytes()
         assert not np.isfinite(got[at[1]].astype(np.float32)).any(), "each tap meets it"

@@ -66,9 +66,8 @@ def test_every_tap_is_multiplied_once(taps, before):
         assert lead + found.rounds * found.ring + found.tail == taps and found.tail < found.ring
         assert found.margin == before + found.offset and found.margin % 4 == 0 and 0 <= found.offset < 4
         last = found.offset + taps - 1 + found.span - 1         # the last element that a window has
-        assert last < 4 * found.chunks * made.options.vector // 4, "it is copied"
-        assert place_of(render(made).text.replace("ROW;", f"{outputs // 4};"), found.chunks * made.options.vector
-                        // 4 - 1) < found.patch // 4
+        copied = found.chunks * made.options.vector
+        assert last < copied and place_of(render(made).text, copied // 4 - 1) < found.patch // 4
         made = planned(pixels(taps, 1100, padding=((0, 0), (before, taps)), **FLOAT), outputs=outputs)
         assert made.numbers.rounds * outputs + made.numbers.tail == taps and made.numbers.tail < outputs
         assert made.numbers.pixels >= made.numbers.span + taps - 1
@@ -77,8 +76,8 @@ def test_every_tap_is_multiplied_once(taps, before):
 @pytest.mark.parametrize("outputs", [8, 16])
 def test_neighbouring_threads_read_other_banks(outputs):
     """Eight threads' pieces of 16 bytes lie in the eight banks of them, from any piece on."""
-    row = outputs // 4
-    places = [(member * row + piece) + (member * row + piece) // row for piece in range(40) for member in range(8)]
+    text = render(planned(LAYER, outputs=outputs)).text
+    places = [place_of(text, member * outputs // 4 + piece) for piece in range(40) for member in range(8)]
     assert all({at % 8 for at in places[i:i + 8]} == set(range(8)) for i in range(0, len(places), 8))
     for channels in (8, 16, 32):
         made = planned(pixels(31, 500, channels=32, **FLOAT), outputs=outputs, sequences=channels).numbers

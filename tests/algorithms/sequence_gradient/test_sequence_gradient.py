@@ -10,7 +10,7 @@ import pytest
 
 import warpconv
 from tests import checks, settings
-from tests.sequences import Sequences, bordered, layer, pixels
+from tests.sequences import Sequences, bordered, filter_gradient_by, layer, pixels
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.plan import KernelPlan
@@ -20,10 +20,8 @@ from warpconv.codegen.resolution import plan
 from warpconv.codegen.select import explain, plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
-from warpconv.runtime import arrays as views
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call.checks import Call
-from warpconv.runtime.devices.cpu import LaunchReport, Mode, backend
+from warpconv.runtime.devices.cpu import Mode
 
 on_the_cpu = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 ROW = GRADIENTS["sequence_gradient"]
@@ -37,21 +35,10 @@ def planned(shape: ConvShape, arch: str = "sm_90", **values: Any) -> KernelPlan:
     return plan_layer(shape, operation="filter_gradient", algorithm="sequence_gradient", settings=values, arch=arch)
 
 
-def run(made: KernelPlan, arrays: Sequences, mode: Mode = Mode.FAST) -> tuple[np.ndarray, tuple[LaunchReport, ...]]:
-    """The gradient that a plan's text makes, in memory full of NaN, and what the launches took."""
-    loaded, _ = backend.load(made, mode=mode)
-    result = np.full(arrays.shape.weight_shape, np.nan, np.float32)
-    given = {"x": arrays.stored("x"), "dy": arrays.stored("dy"), "dw": result}
-    operands = {a.name: views.view(given[a.name], a.name) for a in made.program.arguments if a.name in given}
-    before = len(loaded.reports)
-    loaded.run(Call(arrays.shape, operands), None, None)
-    return result, tuple(loaded.reports[before:])
-
-
 def check(made: KernelPlan, shape: ConvShape, *parts: int, mode: Mode = Mode.FAST) -> None:
     """A gradient beside windows and einsum."""
     arrays = Sequences(shape, *parts)
-    arrays.filter_gradient.check(run(made, arrays, mode)[0], f"{shape} with {made.settings()}")
+    arrays.filter_gradient.check(filter_gradient_by(made, arrays, mode)[0], f"{shape} with {made.settings()}")
 
 
 # ---- plans
@@ -259,7 +246,7 @@ def test_offsets_of_64_bits(shape):
 def test_equal_inputs_give_equal_bits(chunks, make):
     shape = make(31, 1000, n=5, **FLOAT)
     made, arrays = planned(shape, chunks=chunks), Sequences(shape)
-    first, second = (run(made, arrays)[0] for _ in range(2))
+    first, second = (filter_gradient_by(made, arrays)[0] for _ in range(2))
     assert first.tobytes() == second.tobytes()
 
 
@@ -272,11 +259,11 @@ def test_what_is_not_finite_reaches_no_other_channel(make, bad):
     shape = make(31, 700, channels=8, h=2, **FLOAT)
     made, arrays = planned(shape), Sequences(shape)
     assert any("other taps of its channel" in note for note in made.notes)
-    good = run(made, arrays)[0]
+    good = filter_gradient_by(made, arrays)[0]
     for name, at in (("x", (1, 1, 1, 333)), ("x", (0, 2, 0, 0)), ("dy", (1, 4, 0, 699))):
         spoilt = Sequences(shape)
         getattr(spoilt, name)[at] = bad
-        got = run(made, spoilt)[0]
+        got = filter_gradient_by(made, spoilt)[0]
         others = [k for k in range(shape.k) if k != at[1]]
         assert got[others].tobytes() == good[others].tobytes()
         assert not np.isfinite(got[at[1]]).any(), "each tap meets it"

@@ -79,10 +79,10 @@ __device__ __forceinline__ void mend(float4& sums, const unsigned short* sequenc
         const int at_y = first + s + 1;
         const int at_z = first + s + HALF_TILE;
         const int at_w = first + s + HALF_TILE + 1;
-        anew.x = fmaf(wc_bfloat16_to_float(sequence[place_of((at_x / BLOCK)) * BLOCK + at_x % BLOCK]), tap, anew.x);
-        anew.y = fmaf(wc_bfloat16_to_float(sequence[place_of((at_y / BLOCK)) * BLOCK + at_y % BLOCK]), tap, anew.y);
-        anew.z = fmaf(wc_bfloat16_to_float(sequence[place_of((at_z / BLOCK)) * BLOCK + at_z % BLOCK]), tap, anew.z);
-        anew.w = fmaf(wc_bfloat16_to_float(sequence[place_of((at_w / BLOCK)) * BLOCK + at_w % BLOCK]), tap, anew.w);
+        anew.x = fmaf(wc_bfloat16_to_float(sequence[place_of(at_x / BLOCK) * BLOCK + at_x % BLOCK]), tap, anew.x);
+        anew.y = fmaf(wc_bfloat16_to_float(sequence[place_of(at_y / BLOCK) * BLOCK + at_y % BLOCK]), tap, anew.y);
+        anew.z = fmaf(wc_bfloat16_to_float(sequence[place_of(at_z / BLOCK) * BLOCK + at_z % BLOCK]), tap, anew.z);
+        anew.w = fmaf(wc_bfloat16_to_float(sequence[place_of(at_w / BLOCK) * BLOCK + at_w % BLOCK]), tap, anew.w);
     }
     sums =
         make_float4(sums.x == sums.x ? sums.x : anew.x, sums.y == sums.y ? sums.y : anew.y,
