@@ -29,8 +29,8 @@ EITHER = ("wide", "patch", "reuse", "channels", "direct")
 SPREADING = ("toeplitz", "toeplitz_nhwc")
 EXACT = (Numerics.FLOAT32, Numerics.TF32X3, Numerics.FP16X3)
 FORWARD = [name for name, row in ALGORITHMS.items() if row.operation is Operation.FORWARD and name != "pixels"]
-FLOAT32 = [name for name in FORWARD if name not in ("taps", "taps_float32", "mma", "wgmma", "toeplitz_float32",
-                                                    "toeplitz_1d", "toeplitz_1d_nhwc", *SPREADING)]
+FLOAT32 = [name for name in FORWARD if name not in ("taps", "taps_float32", "taps_wgmma", "mma", "wgmma",
+                                                    "toeplitz_float32", "toeplitz_1d", "toeplitz_1d_nhwc", *SPREADING)]
 
 
 def layers(algorithm: str, kinds: tuple[DType, ...]) -> Iterator[tuple[KernelPlan, ConvShape]]:

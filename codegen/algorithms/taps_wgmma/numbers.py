@@ -1,0 +1,302 @@
+"""Every number in the text of ``taps_wgmma``."""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
+                                          WgmmaShape)
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .options import Order, TapsWgmmaOptions
+
+MOST_CHANNELS = 12
+ITEMSIZE = 2
+PAIR = 2                        # neighbours that a lane loads at a time, a word
+WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
+STEP_DEPTHS = ROW_BYTES // (ITEMSIZE * DEPTH)   # instructions of a step, whose products are a row in shared memory
+LANES_EACH = 4                  # lanes that share an output's products
+DEPTH_QUADS = DEPTH // (PAIR * LANES_EACH)      # pairs of a window that one of them loads for an instruction
+RUN = 8                         # outputs of a warp that the sums have one below the other
+GROUP_RUNS = ROWS // RUN        # of a warp group at a time: two of each warp
+WARP_RUNS = 2
+COPIERS = 4                     # warps that copy pixels
+FEWER_REGISTERS = 40            # of a thread that copies
+MOST_REGISTERS = 232
+REGISTERS_BESIDE = 44           # of a thread that multiplies, beside sums, factors and places
+SIDE_THREADS = 256
+STORES = (8, 4, 2, 1)
+BORROWED = 7                    # most elements before a line's first, where it does not begin with 16 bytes
+
+
+@dataclass(frozen=True)
+class TapsWgmmaNumbers:
+    """What the templates of ``taps_wgmma`` write besides the spec."""
+
+    arguments: tuple[Argument, ...]
+    shape: WgmmaShape
+    threads: int
+    fewer_registers: int
+    more_registers: int
+    whole_lines: bool           # whether every line of x begins with 16 bytes
+    products: int               # of an output
+    run_length: int             # elements of a window that lie side by side in x,
+    spans: int                  # such runs of a window,
+    span_pairs: int             # and pairs of one
+    by_tap: bool                # whether each tap is one of its own
+    depths: int                 # instructions of all products
+    steps: int
+    step: int                   # products of a step
+    step_cells: int             # of 16 bytes: a step's products of all filters
+    whole_quads: int            # of a span: four pairs side by side, one of each of four lanes
+    rest_pairs: int             # pairs that are left of one
+    span_quads: int             # fours of all spans,
+    rest_quads: int             # of what is left of them,
+    quads: int                  # and all
+    versions: int               # of the filter in shared memory: by the side of a pair at which a window begins
+    begins: int                 # that side, where there is one
+    moving: bool                # whether runs of a window begin at sides of their own
+    patterns: int               # of versions, by the sizes of x
+    version_bytes: int          # of shared memory: a version of a tile's filters
+    filter_tiles: int
+    filter_cells: int           # copies of a tile's filters
+    image: int                  # elements of the filter as the tensor cores take it,
+    prepared: int               # and with that as it was
+    blocks: int                 # eights of filters in a tile
+    together: int               # of these whose filters a lane stores side by side
+    in_turns: bool              # whether groups wait for each other's products
+    by_side: bool               # whether even columns are one product's outputs and odd ones another's,
+    sides_apart: bool           # of groups of warps each
+    runs_across: int            # of a tile's row, of one side
+    apart: int                  # columns from one output of a run to the next
+    each: int                   # of these whose outputs lie between each other's
+    items: int                  # of a group of warps in a tile
+    halo_rows: int
+    pixel: int                  # elements of a pixel in a line of the image
+    odd_pixel: bool             # whether the side changes from column to column
+    line: int                   # elements from a line to the next in shared memory, or at least
+    lead: int                   # elements of a line before the first that a window reads
+    pieces: int                 # copies of a line
+    lines: int                  # of a tile
+    planes: int                 # planes of channels in shared memory,
+    plane: int                  # elements from one to the next, or at least
+    halo: int                   # elements of a tile's pixels there
+    lag: int                    # tiles whose copies are on their way while the next one's begin
+    edges: bool                 # whether columns stand in the padding
+    find_pixels: bool           # whether what stands in the padding is a pixel of the image
+    halos_at: int
+    barriers_at: int
+    shared_bytes: int
+    copiers: int = COPIERS
+    step_depths: int = STEP_DEPTHS
+    depth_cells: int = DEPTH * ITEMSIZE // CELL_BYTES
+    side_threads: int = SIDE_THREADS
+
+
+def pixel_of(spec: KernelSpec) -> int:
+    """Elements of a pixel that lie side by side in x."""
+    return spec.c if spec.layout is Layout.NHWC else 1
+
+
+def is_odd(spec: KernelSpec) -> bool:
+    """Whether windows of neighbouring outputs begin at different sides of pairs."""
+    return spec.stride[1] * pixel_of(spec) % PAIR == 1
+
+
+def by_side(spec: KernelSpec) -> bool:
+    """Whether even and odd columns are products of their own: in NCHW two neighbours make a word of y."""
+    return spec.layout is Layout.NCHW or is_odd(spec)
+
+
+def versions_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of the filter: windows begin at one side of a pair, or at either."""
+    return 2 if options.vector == 1 or is_odd(spec) else 1
+
+
+def patterns_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Lines of x have an even number of elements or an odd one, planes then, too."""
+    if options.vector > 1:
+        return 1
+    return 3 if spec.layout is Layout.NCHW else 2
+
+
+def lead_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Elements of a line in shared memory before the first that a window reads, where lines begin with 16 bytes."""
+    return -spec.padding[1][0] * pixel_of(spec) % WIDE if options.vector > 1 else 0
+
+
+def run_of(spec: KernelSpec) -> tuple[int, int]:
+    """Elements of a window that lie side by side in x, and how many such runs it has."""
+    taps = spec.s if spec.dilation[1] == 1 else 1
+    length = taps * pixel_of(spec)
+    return length, spec.reduction // length
+
+
+def run_pairs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Pairs that hold such a run, at whichever side it begins."""
+    length, _ = run_of(spec)
+    if versions_of(spec, options) == 1 and not is_moving(spec, options):
+        return -(-(length + lead_of(spec, options) % PAIR) // PAIR)
+    return length // PAIR + 1
+
+
+def is_moving(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
+    """Whether a window's runs begin at sides of their own."""
+    apart = spec.dilation[1] > 1 and spec.dilation[1] * pixel_of(spec) % PAIR == 1
+    return options.vector == 1 or apart
+
+
+def quads_of(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
+    """Fours of pairs, one of each of the lanes that share an output: those that lie side by side, of all runs, and
+    those of what is left of them."""
+    pairs, spans = run_pairs(spec, options), run_of(spec)[1]
+    return spans * (pairs // LANES_EACH), -(-spans * (pairs % LANES_EACH) // LANES_EACH)
+
+
+def depths_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Instructions of all products."""
+    return -(-sum(quads_of(spec, options)) // DEPTH_QUADS)
+
+
+def steps_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of the reduction: rows of products in shared memory."""
+    return -(-depths_of(spec, options) // STEP_DEPTHS)
+
+
+def halo(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
+    """Rows of the input that a tile of outputs reads, and copies of a line of them."""
+    rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
+        (options.tile_p, options.tile_q), spec.stride, spec.extents))
+    before = lead_of(spec, options) if options.vector > 1 else BORROWED
+    return rows, -(-(before + columns * pixel_of(spec)) // WIDE)
+
+
+def pitches(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
+    """Elements from a line to the next in shared memory, and from a channel's to the next's. Where lines of x begin
+    anywhere, they are at least as many: each is as far into 16 bytes as it is in x."""
+    rows, pieces = halo(spec, options)
+    if options.vector > 1:
+        return pieces * WIDE, rows * pieces * WIDE
+    return (pieces + 1) * WIDE, (rows * (pieces + 2) + 1) * WIDE
+
+
+def halo_elements(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a tile's pixels in shared memory."""
+    planes, (_, plane) = spec.c // pixel_of(spec), pitches(spec, options)
+    return planes * plane if options.vector > 1 else -(-(planes * (plane + BORROWED)) // WIDE) * WIDE
+
+
+def version_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a version of a tile's filters in shared memory."""
+    return steps_of(spec, options) * options.filters * ROW_BYTES
+
+
+def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a block: filters, pixels, barriers."""
+    return (versions_of(spec, options) * version_bytes(spec, options)
+            + options.buffers * (ITEMSIZE * halo_elements(spec, options) + 2 * BARRIER_BYTES)
+            + (options.groups * BARRIER_BYTES if in_turns(options) else 0))
+
+
+def in_turns(options: TapsWgmmaOptions) -> bool:
+    """Whether groups wait for each other's products."""
+    return options.order is not Order.FREE
+
+
+def more_registers(options: TapsWgmmaOptions) -> int:
+    """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
+    threads = WARP_GROUP * (options.groups + 1)
+    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
+    left = launched - WARP_GROUP * FEWER_REGISTERS
+    return min(MOST_REGISTERS, left // (WARP_GROUP * options.groups) // REGISTER_UNIT * REGISTER_UNIT)
+
+
+def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a thread that multiplies: sums, places of factors, and factors of this step and the next."""
+    sums = options.filters * ROWS // WARP_GROUP * (2 if spec.layout is Layout.NCHW else 1)
+    steps = min(2, steps_of(spec, options))
+    return sums + quads_of(spec, options)[1] + steps * STEP_DEPTHS * LANES_EACH + REGISTERS_BESIDE
+
+
+def finds_pixels(spec: KernelSpec) -> bool:
+    """Whether what stands in the padding is a pixel of the image."""
+    return any(map(any, spec.padding)) and spec.padding_mode.reads_image
+
+
+def line_width(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """``vector``: whether lines of x are whole numbers of 16 bytes."""
+    return WIDE if shape is not None and shape.w * pixel_of(spec) % WIDE == 0 else 1
+
+
+def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """Outputs of a store that lie side by side."""
+    if spec.layout is Layout.NCHW:
+        return PAIR if shape is not None and shape.q % PAIR == 0 else 1
+    return next(width for width in STORES if spec.k % width == 0)
+
+
+def column_unit(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Filters that a tile has a whole number of: those of the blocks that a lane stores from at once."""
+    return COLUMN_UNIT if spec.layout is Layout.NCHW else max(COLUMN_UNIT, LANES_EACH * options.store_vector)
+
+
+def apart_of(spec: KernelSpec) -> int:
+    """Columns from one output of a run to the next: one, or those of one side, where the eight windows' loads lie in as
+    many words as there are banks, or else so many that they meet in no bank: an odd multiple of 16 bytes."""
+    least, step, banks = 2 if by_side(spec) else 1, spec.stride[1] * pixel_of(spec), LANES
+    quad, last = LANES_EACH * PAIR, (RUN - 1) * step
+    if spec.layout is Layout.NCHW or least * last // PAIR + LANES_EACH <= banks:
+        return least
+    return next((apart for apart in (1, 2, 4, 8) if apart >= least and apart * step % (2 * quad) == quad), least)
+
+
+def runs_across(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a tile's row: of one side, where there are two."""
+    return options.tile_q // RUN // (2 if by_side(spec) else 1)
+
+
+def side_groups(spec: KernelSpec) -> int:
+    """Groups of warps that share out the sides of a run: in NHWC each side has its own."""
+    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
+
+
+def items_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """What a group of warps has to do for a tile, eight runs at a time."""
+    groups = options.groups // side_groups(spec)
+    return options.tile_p * runs_across(spec, options) // (GROUP_RUNS * groups)
+
+
+def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
+                 arguments: tuple[Argument, ...] = ()) -> TapsWgmmaNumbers:
+    """All numbers of plan values that fit together."""
+    rows, pieces = halo(spec, options)
+    line, plane = pitches(spec, options)
+    versions, patterns, pixel = versions_of(spec, options), patterns_of(spec, options), pixel_of(spec)
+    filter_tiles, of_version = -(-spec.k // options.filters), version_bytes(spec, options)
+    filters = versions * of_version
+    elements = halo_elements(spec, options)
+    image = patterns * filter_tiles * filters // ITEMSIZE
+    length, spans = run_of(spec)
+    depths, pairs, quads = depths_of(spec, options), run_pairs(spec, options), quads_of(spec, options)
+    apart = apart_of(spec)
+    return TapsWgmmaNumbers(
+        arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
+        fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), whole_lines=options.vector > 1,
+        products=spec.reduction, run_length=length, spans=spans, span_pairs=pairs, by_tap=spec.dilation[1] > 1,
+        depths=depths, steps=steps_of(spec, options), step=ROW_BYTES // ITEMSIZE,
+        step_cells=options.filters * ROW_BYTES // CELL_BYTES, whole_quads=pairs // LANES_EACH,
+        rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1], quads=sum(quads), versions=versions,
+        begins=lead_of(spec, options) % PAIR, moving=is_moving(spec, options), patterns=patterns,
+        version_bytes=of_version, filter_tiles=filter_tiles, filter_cells=filters // CELL_BYTES, image=image,
+        prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
+        together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
+        in_turns=in_turns(options), by_side=by_side(spec), sides_apart=side_groups(spec) == 2,
+        runs_across=runs_across(spec, options), apart=apart, each=apart // (2 if by_side(spec) else 1),
+        items=items_of(spec, options), halo_rows=rows, pixel=pixel, odd_pixel=is_odd(spec), line=line,
+        lead=lead_of(spec, options), pieces=pieces, lines=rows * (spec.c // pixel), planes=spec.c // pixel, plane=plane,
+        halo=elements, lag=max(1, options.buffers - 2), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
+        halos_at=filters, barriers_at=filters + options.buffers * ITEMSIZE * elements,
+        shared_bytes=shared_bytes(spec, options))

@@ -1,0 +1,33 @@
+"""The plan values of ``taps_wgmma``."""
+
+from __future__ import annotations
+
+import enum
+
+from warpconv.codegen.classes import dataclass
+
+
+class Order(enum.Enum):
+    """How groups of warps multiply beside each other."""
+
+    FREE = "free"           # each when it can
+    TURNS = "turns"         # one after the other
+    EARLY = "early"         # so, too, but the next one begins with another's last step
+
+
+@dataclass(frozen=True)
+class TapsWgmmaOptions:
+    """Plan values. A block makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters by ``groups`` groups of four
+    warps. Pixels of ``buffers`` tiles are in shared memory at a time. ``order``: whether groups take turns at the
+    tensor cores, so that one stores while another multiplies. ``vector``: 8 where every line of x begins with 16
+    bytes, 1 where lines may begin anywhere. Outputs are stored ``store_vector`` at a time: filters in NHWC, columns in
+    NCHW."""
+
+    tile_p: int = 4
+    tile_q: int = 64
+    filters: int = 32
+    groups: int = 2
+    buffers: int = 3
+    order: Order = Order.FREE
+    vector: int = 1
+    store_vector: int = 1

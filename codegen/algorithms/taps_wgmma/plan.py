@@ -1,0 +1,173 @@
+"""``taps_wgmma``: 16-bit layers of few channels (first layers) by Hopper's warp groups.
+
+A block copies the lines of the image that its outputs' windows cover to shared memory once for all taps, as they lie in
+x in either layout, with what stands in the padding. A run of a window's elements that lie side by side (in NHWC a row
+of its pixels' channels) is loaded from there in pairs, straight to the registers of which wgmma takes its first
+factor: nothing is put in the order of products but by where a lane loads. Loads are of whole words, and where a window
+begins inside of one the pairs do, too: the filter has a version for either side, zeros in what the pairs have besides.
+
+The filter is put in the order of these pairs once, and stays in shared memory for all of a block's tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.classes import replace
+from warpconv.codegen.dimension import Dimension
+from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
+from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
+from .numbers import (COPIERS, ITEMSIZE, MOST_CHANNELS, PAIR, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE,
+                      TapsWgmmaNumbers, apart_of, column_unit, is_odd, make_numbers, more_registers, pixel_of,
+                      planned_registers, shared_bytes, steps_of)
+from .options import Order, TapsWgmmaOptions
+
+FILTER = "filter"               # the program's name for the prepared filter
+MOST_FILTER_BLOCKS = 1024
+LEAST_FILTERS = 4
+PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
+
+
+def supports(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec cannot be served."""
+    if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
+        return f"{spec.arch} has no wgmma (9.0 alone)"
+    if spec.groups > 1:
+        return f"{spec.groups} groups: only whole layers are served"
+    if spec.c > MOST_CHANNELS:
+        return f"{spec.c} channels, at most {MOST_CHANNELS} are served"
+    if spec.k < LEAST_FILTERS:
+        return f"{spec.k} filters would leave most of a product's eight columns empty (at least {LEAST_FILTERS})"
+    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC, Layout.NCHW),
+                             borders=BORDERS, residual=True) or border_refusal(spec)
+    if refusal is None and next(iter(candidates(spec, (WIDE, 1))), None) is None:
+        refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
+                   "of shared memory")
+    return refusal
+
+
+def plan(spec: KernelSpec, options: TapsWgmmaOptions) -> KernelPlan:
+    """Raises UnsupportedSpec where plan values and spec do not go together."""
+    spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
+    refusal = supports(spec) or _tile_refusal(spec, options) or _layer_refusal(spec, options)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
+    arguments = _arguments(spec, options)
+    taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q", BORDER)
+    numbers = make_numbers(spec, options, taken)
+    program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
+                      preparation=_preparation(numbers))
+    return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("taps_wgmma/kernel.cu.jinja",),
+                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+
+
+def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
+    """Whether groups of warps share out a tile."""
+    if options.groups not in GROUPS:
+        return f"groups = {options.groups} ({', '.join(map(str, GROUPS))})"
+    if options.buffers not in BUFFERS:
+        return f"buffers = {options.buffers} ({', '.join(map(str, BUFFERS))})"
+    unit = column_unit(spec, options)
+    if options.filters % unit or not 0 < options.filters <= MOST_COLUMNS:
+        return f"filters = {options.filters} (a multiple of {unit}, at most {MOST_COLUMNS})"
+    if options.tile_p < 1 or options.tile_q < 1 or not is_shared_out(spec, options):
+        return (f"a tile of {options.tile_p} x {options.tile_q} outputs, {apart_of(spec)} columns apart in runs of "
+                f"{RUN}, is no whole number of {options.groups} groups' {ROWS}")
+    return None
+
+
+def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
+    """What the layer and the chip make of the tile."""
+    if options.vector not in (1, WIDE):
+        return f"vector = {options.vector} (1, or {WIDE} where lines are whole numbers of it)"
+    if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
+        return f"strides of {spec.stride[0]} and {spec.stride[1]}: outputs of a row begin at one side of a pair"
+    stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
+    if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
+        return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
+    if options.order is Order.EARLY and steps_of(spec, options) == 1:
+        return "order = early of one step (turns, or free)"
+    needed, held = planned_registers(spec, options), more_registers(options)
+    if needed > held:
+        return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
+    shared = shared_bytes(spec, options)
+    if shared > spec.hardware.shared_block:
+        return (f"{shared} bytes of shared memory (at most {spec.hardware.shared_block}): a smaller tile, or fewer "
+                "filters")
+    return None
+
+
+def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, ...]:
+    """The layer's, aligned as they are loaded and stored, and the prepared filter."""
+    store = ITEMSIZE * options.store_vector
+    asked = {"x": CELL_BYTES, "y": store, "residual": store}
+    if options.vector > 1:
+        asked["W"] = _columns(options.vector, pixel_of(spec))
+    if spec.layout is Layout.NCHW:
+        asked["Q"] = options.store_vector
+    arguments = demanding(layer_arguments(spec, as_elements=True), asked)
+    return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
+
+
+def _columns(elements: int, pixel: int) -> int:
+    """Of how many columns a line has a whole number of so many elements."""
+    return next(columns for columns in (1, 2, 4, 8) if columns * pixel % elements == 0)
+
+
+def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Launch:
+    """Blocks that stay: each makes several tiles with its filters, one on a multiprocessor at a time."""
+    whole = options.tile_p * options.tile_q
+    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
+                   limit=max(1, spec.hardware.multiprocessors // numbers.filter_tiles))
+    return Launch(entry=spec.name, grid=(tiles, Blocks(times=numbers.filter_tiles), Blocks()),
+                  block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in numbers.arguments),
+                  shared_bytes=numbers.shared_bytes)
+
+
+def _preparation(numbers: TapsWgmmaNumbers) -> Preparation:
+    """The filter as shared memory has it, [pattern][tile of filters][version][step][filter][products], filled up with
+    zeros, and as it was."""
+    grid = (Blocks(times=-(-numbers.prepared // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=ITEMSIZE * numbers.prepared))
+
+
+def _cost(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Cost:
+    """Of a warp's 16 outputs of all filters of a tile; a product of matrices counts as the FMAs of a lane that it
+    stands for."""
+    outputs = WARP_RUNS * RUN * options.filters // LANES
+    return Cost(unit=f"a warp's {WARP_RUNS * RUN} outputs of {options.filters} filters",
+                warp_loads=WARP_RUNS * numbers.quads, shuffles=0, fma=numbers.depths * DEPTH * outputs,
+                registers=numbers.more_registers, direct_loads=spec.reduction * outputs)
+
+
+def _phrase(options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> str:
+    versions = "two versions of the filter stay" if numbers.versions == 2 else "the filter stays"
+    return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.filters} filters, {numbers.depths} "
+            f"instructions for {numbers.products} products, by {options.groups} warp groups and {COPIERS} copying "
+            f"warps, {versions}, {numbers.shared_bytes} bytes of shared memory")
+
+
+def space(spec: KernelSpec) -> Iterable[TapsWgmmaOptions]:
+    """Every tile."""
+    return candidates(spec, (WIDE, 1))
+
+
+def estimate(plan: KernelPlan, shape: ConvShape) -> float:
+    """choice.instructions of this plan."""
+    return instructions(plan.spec, plan.options, shape)
+
+
+ALGORITHM = Algorithm(name="taps_wgmma", summary="16 bits, few channels: windows to the registers of warp groups",
+                      options=TapsWgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
+                      estimate=estimate)

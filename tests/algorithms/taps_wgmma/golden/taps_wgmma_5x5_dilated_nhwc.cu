@@ -1,0 +1,476 @@
+// warpconv 0.1.0: taps_wgmma, float16. Generated from templates/taps_wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,3 --filter 32,5,5 --padding 4 --dilation 2,2 --dtype float16 --layout NHWC \
+//     --arch sm_90a --algorithm taps_wgmma \
+//     --set tile_p=32 --set tile_q=16 --set filters=32 --set groups=2 --set buffers=3 --set order=early \
+//     --set vector=8 --set store_vector=8
+//
+// layer  x[N, H, W, 3] * w[32, 3, 5, 5] -> y[N, P, Q, 32], stride 1, padding 4, dilation 2, float16 NHWC
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text
+// plan   tiles of 32 x 16 outputs x 32 filters, 7 instructions for 75 products, by 2 warp groups and 4 copying warps,
+//        two versions of the filter stay, 35648 bytes of shared memory
+// cost   a warp's 16 outputs of 32 filters: 26 warp loads, 0 shuffles, 1792 FMA a lane, about 232 registers (direct:
+//        1200 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
+// lines of x that its outputs' windows cover to shared memory as they lie there, the next tile's while groups of four
+// warps multiply this one's. A thread of these loads pairs of what lies side by side in its two windows from there to
+// registers. The filter, in the order of these pairs, stays in shared memory.
+constexpr int C = 3;                            // channels of x
+constexpr int K = 32;                           // channels of y: filters
+constexpr int R = 5;                            // filter rows
+constexpr int S = 5;                            // filter columns
+constexpr int PAD_TOP = 4;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 4;                     // columns of zeros to the left of the image
+constexpr int DILATION_H = 2;                   // input rows from one tap to the next
+constexpr int DILATION_W = 2;                   // input columns from one tap to the next
+constexpr int TILE_P = 32;                      // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_FILTERS = 32;                // filters of it
+constexpr int BLOCKS = 4;                       // times eight filters of a tile
+constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+// of a tile: what such a group has to do, eight runs of eight outputs at a time
+constexpr int ITEMS = 4;
+constexpr int APART = 2;                        // columns from one output of a run to the next
+constexpr int SUMS = 16;                        // sums of a thread
+constexpr int WINDOW = 75;                      // products of an output
+constexpr int SPAN = 3;                         // of a window's elements that lie side by side in x,
+constexpr int SPANS = 25;                       // such spans of a window,
+constexpr int DEPTHS = 7;                       // instructions of 16 products: all pairs
+constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
+constexpr int STEP = 64;                        // products of a step
+constexpr int STEPS = 2;                        // of the reduction
+constexpr int REST_PAIRS = 2;                   // pairs that are left of one,
+constexpr int REST_QUADS = 13;                  // those of what is left of them,
+constexpr int QUADS = 13;                       // and all
+constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
+constexpr int STEP_CELLS = 256;                 // and a step's of all of them
+constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
+constexpr int VERSION_BYTES = 8192;             // of shared memory: one
+constexpr int FILTER_CELLS = 1024;              // of 16 bytes: all of a tile's
+constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
+constexpr int LINES = 40;                       // such rows
+constexpr int LINE = 80;                        // elements from one to the next in shared memory
+constexpr int LEAD = 4;                         // of a line's before the first that a window reads
+constexpr int PIECES = 10;                      // copies of a line: of 16 bytes
+constexpr int HALO = 3200;                      // elements of a tile's pixels there
+constexpr int BUFFERS = 3;                      // tiles' pixels at a time
+constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
+constexpr int HALOS = 16384;                    // bytes before the pixels,
+constexpr int BARRIERS = 35584;                 // and before the barriers
+constexpr int COPIERS = 4;                      // warps that copy pixels
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+constexpr int IMAGE = 8192;                     // elements of the prepared filter: where it is as it was
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
+using element = unsigned short;                 // float16, as bits
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// barriers in shared memory, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[16], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, { %16, %17, %18, %19}, %20, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[16]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : : "memory"); }
+
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+// Eight elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
+    element elements[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int at = first + i;
+        elements[i] = reached && (unsigned)at < (unsigned)(W * PIXEL) ? __ldg(line + at) : (element)0u;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) to[i] = elements[i];
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+    const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
+#pragma unroll 2
+    for (int number = thread; number < LINES * PIECES; number += COPIERS * 32) {
+        const int line = number / PIECES, piece = number % PIECES;
+        const int h = top + line;
+        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
+        const int at = LEAD + line * LINE;        // where `left` lies in shared memory
+        const int first = left - at % 8 + piece * 8;
+        element* const piece_to = to + at / 8 * 8 + piece * 8;
+        const bool reached = (unsigned)h < (unsigned)H;
+        const int end = W * PIXEL;
+        if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
+        else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+        else copy_edge(piece_to, from, first, reached, W);
+    }
+}
+
+// All tiles of the block. Copies of a tile are on their way while those of the next begin.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
+    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
+    int turn = 0, turn_there = 0;
+    unsigned parity = 1;
+    for (count_t i = 0; i < of_block + LAG; ++i) {
+        if (i < of_block) {
+            wc_barrier_wait(freed + turn, parity);
+            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
+                W);
+            if (++turn == BUFFERS) {
+                turn = 0;
+                parity ^= 1;
+            }
+        }
+        wc_copy_async_commit();
+        wc_copy_async_wait_group();
+        if (i < LAG) continue;
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
+        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+}
+
+// The span and the pair in it that a lane has of a quad: four pairs side by side, or here always four of what is left
+// of spans. Behind the last pair there are none: SPANS.
+struct Pair { int span, number; };
+
+__device__ __forceinline__ Pair pair_of(int quad, int lane) {
+    const int left = quad * 4 + lane % 4;
+    return {min(left / REST_PAIRS, SPANS), left % REST_PAIRS};
+}
+
+// Elements from where a window begins to where one of its spans does.
+__device__ __forceinline__ int span_at(int span) {
+    return span / S * (DILATION_H * LINE) + span % S * (DILATION_W * PIXEL);
+}
+
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window. Behind the
+// last one, where weights are zeros, the window's first.
+__device__ __forceinline__ int place_of(int quad, int lane) {
+    const Pair pair = pair_of(quad, lane);
+    if (pair.span == SPANS) return lane % 4 * -4;
+    return span_at(pair.span) / 2 * 4 + (pair.number - lane % 4) * 4;
+}
+
+// Where the window of an output of a tile begins in shared memory, for this lane.
+__device__ __forceinline__ int window_at(int row, int column, int lane) {
+    return (LEAD + row * LINE + column * PIXEL) / 2 * 4 + lane % 4 * 4;
+}
+
+// A lane's factors of a step: pairs of two windows, as the tensor cores take them.
+__device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
+        int lower, const int (&places)[REST_QUADS], int step) {
+#pragma unroll
+    for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
+        const int quad = step * (2 * STEP_DEPTHS) + i;
+        unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
+        if (quad < QUADS) {
+            const int place = places[quad];
+            of_upper = *(const unsigned*)(halo + upper + place);
+            of_lower = *(const unsigned*)(halo + lower + place);
+        }
+        factors[i / 2][i % 2 * 2] = of_upper;
+        factors[i / 2][i % 2 * 2 + 1] = of_lower;
+    }
+}
+
+// Groups take turns at the tensor cores, so that one stores while another multiplies: a barrier for each.
+struct Turns {
+    unsigned long long *own, *next;
+    unsigned parity;
+    bool speaks;                // for its warp
+
+    __device__ __forceinline__ void wait() {
+        wc_barrier_wait(own, parity);
+        parity ^= 1;
+    }
+
+    __device__ __forceinline__ void pass() {
+        if (speaks) wc_barrier_arrive(next);
+    }
+};
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the next
+// one's factors are loaded.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
+        const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns) {
+    const unsigned long long filters_at = wc_descriptor_rows_128(filters);
+    unsigned factors[2][STEP_DEPTHS][4];
+    load_factors(factors[0], halo, upper, lower, places, 0);
+    turns.wait();
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < STEP_DEPTHS; ++depth)
+            if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % 2][depth],
+                filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
+        wc_wgmma_commit();
+        if (step + 2 == STEPS) turns.pass();
+        if (step + 1 == STEPS) break;
+        load_factors(factors[(step + 1) % 2], halo, upper, lower, places, step + 1);
+    }
+    wc_wgmma_wait_sums(sums);
+}
+
+// The first of a lane's two filters of a block of eight columns of the product: those of 4 blocks lie side by side.
+__device__ __forceinline__ int filter_of(int block, int lane) {
+    return block / TOGETHER * (8 * TOGETHER) + lane % 4 * (2 * TOGETHER) + block % TOGETHER * 2;
+}
+
+// The row and the column of a tile's output that a lane has of a run, of even columns or of odd ones.
+__device__ __forceinline__ int row_of(int run) { return run; }
+__device__ __forceinline__ int column_of(int lane, int side) {
+    return side + lane / 4 * APART;
+}
+
+__device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
+    return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
+}
+
+__device__ __forceinline__ void put_four(float (&sums)[SUMS], int block, float4 four) {
+    sums[4 * block] = four.x, sums[4 * block + 1] = four.y, sums[4 * block + 2] = four.z, sums[4 * block + 3] = four.w;
+}
+
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        zero += zero_of(four_of(sums, block));
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float (&sums)[SUMS], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) found = four_of(sums, block);
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float (&sums)[SUMS], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) put_four(sums, block, to);
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// An element of the window of output (p, q) of an image, as a float.
+__device__ __forceinline__ float load_element(const element* x, index_t image, int p, int q, int channel, int r, int s,
+        int H, int W) {
+    const int h = p - PAD_TOP + r * DILATION_H, w = q - PAD_LEFT + s * DILATION_W;
+    const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+    return wc_half_to_float(inside ? __ldg(x + ((image * H + h) * W + w) * C + channel) : (element)0);
+}
+
+// Sums of two outputs and of filters k and k + 1 by float32 units: of those that are not finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int k, int H, int W) {
+    const element* const first = filter + IMAGE + (long long)min(k, K - 1) * WINDOW;
+    const element* const second = filter + IMAGE + (long long)min(k + 1, K - 1) * WINDOW;
+    float4 anew = {};
+#pragma unroll 1
+    for (int number = 0; number < WINDOW; ++number) {
+        const int channel = number / (R * S), r = number / S % R, s = number % S;
+        const float upper = load_element(x, image, p, q, channel, r, s, H, W),
+            lower = load_element(x, image, other_p, other_q, channel, r, s, H, W);
+        add_products(anew, upper, lower, wc_half_to_float(__ldg(first + number)),
+            wc_half_to_float(__ldg(second + number)));
+        if (number % 16 == 15 && are_settled(sums, anew)) break;
+    }
+    return mended(sums, anew);
+}
+
+// Zeros beside a window times infinities and NaN: sums that are not finite are made anew.
+__device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int first_k, int lane, int P, int Q, int H, int W) {
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
+        const float4 wanted =
+            existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
+        set_sums(sums, block,
+            made_anew(wanted, x, filter, image, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1), min(other_q, Q - 1),
+            k, H, W));
+    }
+}
+
+// The filter as shared memory has it: [pattern][tile of filters][version][step][filter][products], cells of 16 bytes in
+// the order in which the tensor cores look for them, zeros in what pairs have beside a window; then as it was. Once for
+// each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < IMAGE + K * WINDOW; i += gridDim.x * SIDE_THREADS) {
+        if (i >= IMAGE) {
+            filter[i] = w[i - IMAGE];
+            continue;
+        }
+        const int column = i % STEP, row = i / STEP % TILE_FILTERS, step = i / (STEP * TILE_FILTERS) % STEPS;
+        const int version = i / (STEP * TILE_FILTERS * STEPS) % VERSIONS;
+        const int first_k = i / (STEP * TILE_FILTERS * STEPS * VERSIONS) * TILE_FILTERS;
+        // so that what a lane stores lies side by side
+        const int k = first_k + filter_of(row / 8, row % 8 / 2) + row % 2;
+        const Pair pair = pair_of((step * STEP + column) / 8, column / 2 % 4);
+        const int span = pair.span;
+        // the side of a pair at which the span begins
+        int side = version;
+        side += span % S * (DILATION_W * PIXEL);
+        const int of_span = pair.number * 2 + column % 2 - side % 2;
+        const bool exists = k < K && span < SPANS && (unsigned)of_span < (unsigned)SPAN;
+        const int place = i - column + (column / 8 ^ row % 8) * 8 + column % 8;
+        filter[place] = exists ? w[k * WINDOW + of_span * (R * S) + span] : 0;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
+        unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    element* const halos = (element*)(shared + HALOS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + BUFFERS;
+    unsigned long long* const turn_barriers = freed + BUFFERS;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
+    const int first_k = blockIdx.y * TILE_FILTERS;
+    if (blockIdx.x >= tiles) return;
+    if (threadIdx.x == 0) {
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(freed + buffer, GROUPS * 4);
+        }
+        for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_fence_barrier_init();
+    }
+    // the filter, for all tiles
+    const element* const of_tile = filter + blockIdx.y * (FILTER_CELLS * 8);
+    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
+    wc_copy_async_commit();
+    wc_copy_async_wait();
+    wc_fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x < COPIERS * 32) {
+        // those that copy, which need fewer registers
+        wc_setmaxnreg_dec();
+        copy_tiles(halos, filled, freed, x, tiles, tiles_p, tiles_q, H, W);
+    } else {
+        // the groups that multiply
+        wc_setmaxnreg_inc();
+        const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        const int side = group % 2;             // of even columns, or of odd ones
+        int places[REST_QUADS];
+#pragma unroll
+        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
+        // the first one's is there
+        Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
+        int turn = 0;
+        unsigned parity = 0;
+        for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const Tile tile = tile_of(number, tiles_p, tiles_q);
+            const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
+            wc_barrier_wait(filled + turn, parity);
+#pragma unroll 1
+            for (int item = 0; item < ITEMS; ++item) {
+                const int run = (item * (GROUPS / 2) + group / 2) * 8 + warp * 2;
+                // this lane's outputs and windows
+                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
+                    other_p = tile.p + other_row;
+                const int column = column_of(lane, side), other_column = column_of(lane, side), q = tile.q + column,
+                    other_q = tile.q + other_column;
+                float sums[SUMS];
+                sum_up(sums, halo, window_at(row, column, lane), window_at(other_row, other_column, lane), places,
+                    shared + (LEAD + side) % 2 * VERSION_BYTES, turns);
+                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int of_p = half ? other_p : p, of_q = half ? other_q : q;
+                    const bool inside = of_p < P && of_q < Q;
+                    const index_t pixel = ((tile.image * P + of_p) * Q + of_q) * K;
+#pragma unroll
+                    for (int n = 0; n < BLOCKS; n += TOGETHER) {
+                        const int k = first_k + filter_of(n, lane);
+                        if (!inside || k >= K) continue;
+                        unsigned words[TOGETHER];
+#pragma unroll
+                        for (int i = 0; i < TOGETHER; ++i) {
+                            const float* const pair = sums + 4 * (n + i) + 2 * half;
+                            words[i] = wc_floats_to_halves(pair[0], pair[1]);
+                        }
+                        *(uint4*)(y + pixel + k) = make_uint4(words[0], words[1], words[2], words[3]);
+                    }
+                }
+            }
+            __syncwarp();               // all lanes have loaded their factors
+            if (lane == 0) wc_barrier_arrive(freed + turn);
+            if (++turn == BUFFERS) {
+                turn = 0;
+                parity ^= 1;
+            }
+        }
+    }
+}

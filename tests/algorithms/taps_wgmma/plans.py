@@ -1,0 +1,35 @@
+"""The plans of ``taps_wgmma`` whose emitted text is kept under review: one of each form that a kernel can take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.axes import BIAS, RELU, RESIDUAL
+from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import Epilogue
+
+
+def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, values: Any = None, n: int = 32,
+          dtype: str = "float16", **layer: Any) -> KernelPlan:
+    shape = ConvShape(n=n, c=c, h=h, w=h, k=k, r=size, s=size, dtype=dtype, **layer)
+    return plan_layer(shape, algorithm="taps_wgmma", epilogue=epilogue, settings=values or {})
+
+
+def plans() -> dict[str, KernelPlan]:
+    """File name (without .cu) -> plan."""
+    free = {"tile_p": 16, "tile_q": 32, "filters": 32, "groups": 4, "buffers": 4, "order": "free", "vector": 8,
+            "store_vector": 8}
+    return {
+        "taps_wgmma_7x7_stride_2_nhwc": _taps(3, 64, 7, 224, BIAS, RELU, padding=3, stride=2, layout="NHWC"),
+        "taps_wgmma_11x11_odd_lines_nhwc": _taps(3, 96, 11, 227, n=128, stride=4, layout="NHWC"),
+        "taps_wgmma_3x3_odd_lines_stride_1_nhwc": _taps(3, 32, 3, 99, BIAS, padding=1, dtype="bfloat16", layout="NHWC"),
+        "taps_wgmma_3x3_free_nhwc": _taps(3, 32, 3, 224, padding=1, layout="NHWC", values=free),
+        "taps_wgmma_7x7_stride_2_residual_nchw": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2),
+        "taps_wgmma_5x5_odd_lines_nchw": _taps(2, 24, 5, 111, BIAS, RELU, padding=1),
+        "taps_wgmma_5x5_border_of_one_value_nhwc": _taps(4, 33, 5, 28, padding=2, padding_mode="constant",
+                                                         padding_value=0.5, layout="NHWC"),
+        "taps_wgmma_7x7_reflect_nchw": _taps(2, 8, 7, 30, padding=3, padding_mode="reflect"),
+        "taps_wgmma_5x5_dilated_nhwc": _taps(3, 32, 5, 64, dilation=2, padding=4, layout="NHWC"),
+    }

@@ -1,0 +1,155 @@
+"""``taps_wgmma``: what is planned, refused and chosen, what is computed, and what compilers make of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests import checks
+from warpconv.codegen.algorithms.taps_wgmma import ALGORITHM
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
+from warpconv.codegen.render import render
+from warpconv.codegen.select import plan_layer, select
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+from warpconv.runtime.build.pipeline import build
+
+on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
+LAYOUTS = ("NHWC", "NCHW")
+# (C, H = W, filter, K, stride, padding): ResNet's, AlexNet's, VGG's, ViT's, those of grey images
+LAYERS = ((3, 224, 7, 64, 2, 3), (3, 227, 11, 96, 4, 0), (3, 224, 3, 64, 1, 1), (3, 224, 8, 128, 8, 0),
+          (1, 256, 11, 32, 1, 5))
+
+
+def layer(c: int, h: int, size: int, k: int, stride: int, padding: int, layout: str, n: int = 32) -> ConvShape:
+    return ConvShape(n=n, c=c, h=h, w=h, k=k, r=size, s=size, stride=stride, padding=padding, layout=layout,
+                     dtype="float16")
+
+
+def small(**changes: Any) -> ConvShape:
+    return ConvShape(**{**dict(n=1, c=3, h=16, w=16, k=32, r=7, s=7, padding=3, layout="NHWC", dtype="float16"),
+                        **changes})
+
+
+# ---- what is served
+
+@pytest.mark.parametrize("changes, arch, says", [
+    (dict(c=13), "sm_90", "13 channels"), (dict(dtype="float32"), "sm_90", "float32"),
+    (dict(k=3), "sm_90", "3 filters"), (dict(c=4, k=8, groups=2), "sm_90", "2 groups"), ({}, "sm_80", "no wgmma"),
+    (dict(c=12, r=31, s=31, h=99, w=99), "sm_90", "do not fit")])
+def test_layers_that_are_refused(changes, arch, says):
+    spec = KernelSpec.of(small(**changes), algorithm="taps_wgmma", arch=Arch.parse(arch))
+    assert says in ALGORITHM.supports(spec)
+
+
+@pytest.mark.parametrize("values, says", [
+    (dict(groups=5), "groups = 5"), (dict(buffers=5), "buffers = 5"), (dict(filters=20), "filters = 20"),
+    (dict(filters=24, store_vector=8), "filters = 24"), (dict(tile_q=24), "no whole number"),
+    (dict(tile_p=3), "no whole number"), (dict(groups=3, tile_p=12), "no whole number"), (dict(vector=2), "vector = 2"),
+    (dict(vector=8, w=18), "W a multiple of 8"), (dict(store_vector=16, filters=64), "store_vector = 16"),
+    (dict(store_vector=8, k=36), "store_vector = 8"), (dict(layout="NCHW", store_vector=2, w=17), "Q a multiple of 2"),
+    (dict(r=1, s=3, order="early"), "order = early"), (dict(filters=256, groups=4), "registers a thread"),
+    (dict(tile_p=256, tile_q=64), "bytes of shared memory"),
+    (dict(stride=(1, 2)), "begin at one side of a pair")])
+def test_plan_values_that_do_not_go_together(values, says):
+    fields = {name: values.pop(name) for name in ("layout", "stride", "w", "k", "r", "s") if name in values}
+    with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
+        plan_layer(small(**fields), algorithm="taps_wgmma", settings={
+            "tile_p": 8, "tile_q": 32, "filters": 32, "groups": 2, "buffers": 3, "order": "free", "vector": 1,
+            "store_vector": 1, **values})
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", LAYERS)
+def test_first_layers_take_it(sizes, layout):
+    assert select(layer(*sizes, layout)).algorithm == "taps_wgmma"
+    assert select(layer(*sizes, layout), "sm_80").algorithm != "taps_wgmma"
+
+
+def test_rows_of_y_that_begin_anywhere_are_left_to_taps():
+    """In NCHW columns are stored by pairs, of which memory then gets parts of 32 bytes."""
+    assert select(ConvShape(n=128, c=3, h=224, w=224, k=64, r=3, s=3, dtype="float16")).algorithm == "taps"
+
+
+@pytest.mark.parametrize("w, layout, stride, vector, versions, sides", [
+    (224, "NHWC", 2, 8, 1, False), (227, "NHWC", 2, 1, 2, False), (224, "NHWC", 1, 8, 2, True),
+    (224, "NCHW", 2, 8, 1, True), (226, "NCHW", 1, 1, 2, True)])
+def test_a_filter_for_either_side_of_a_pair_where_windows_begin_at_both(w, layout, stride, vector, versions, sides):
+    made = plan_layer(small(h=w, w=w, layout=layout, stride=stride), algorithm="taps_wgmma")
+    assert made.settings()["vector"] == vector
+    assert (made.numbers.versions, made.numbers.by_side) == (versions, sides)
+    assert made.program.argument("W").multiple_of == (8 if vector == 8 else 1)
+
+
+def test_products_of_a_window_are_few_more_than_it_has_elements():
+    """A pair holds two neighbours of a row; what four lanes do not share out of a row they have of several."""
+    for sizes, layout, depths in ((LAYERS[0], "NHWC", 10), (LAYERS[1], "NHWC", 24), (LAYERS[2], "NHWC", 2),
+                                  (LAYERS[2], "NCHW", 3), (LAYERS[3], "NHWC", 12)):
+        assert plan_layer(layer(*sizes, layout), algorithm="taps_wgmma").numbers.depths == depths
+
+
+# ---- what is computed
+
+def drawn(h: int, w: int, c: int, k: int, size: int, layout: str, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3, h, w, c)).astype("f2")
+    w_ = rng.standard_normal((k, c, size, size)).astype("f2")
+    return x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy(), w_
+
+
+@on_cpu_device
+@pytest.mark.parametrize("w", [16, 17])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_pairs_have_beside_a_window_does_not_spread_what_is_not_finite(layout, w):
+    """Inf and NaN reach the outputs whose windows hold them, and no other."""
+    x, w_ = drawn(14, w, 3, 8, 3, layout)
+    x.reshape(-1)[[77, 900]] = np.inf, np.nan
+    y, direct = (warpconv.conv2d(x, w_, padding=1, layout=layout, device="cpu", algorithm=name)
+                 for name in ("taps_wgmma", "direct"))
+    assert not np.isfinite(y).all()
+    for same in (np.isposinf, np.isneginf, np.isnan):
+        assert (same(y) == same(direct)).all()
+
+
+@on_cpu_device
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_ways_to_copy_and_to_take_turns_give_the_same_bits(layout):
+    x, w = drawn(20, 24, 3, 64, 7, layout)
+    shape = ConvShape(n=3, c=3, h=20, w=24, k=64, r=7, s=7, stride=2, padding=3, layout=layout, dtype="float16")
+    values = {"tile_p": 8, "tile_q": 32, "filters": 64, "groups": 2}
+    made = [warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu",
+                                settings={**values, "buffers": buffers, "order": order, "vector": vector,
+                                          "store_vector": stores})(x, w)
+            for buffers, order, vector, stores in ((2, "free", 8, 2), (3, "turns", 1, 1), (4, "early", 8, 1))]
+    assert all((one == made[0]).all() for one in made)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("h, w", [(21, 21), (22, 21), (21, 22), (16, 24)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lines_and_planes_of_every_parity(layout, stride, h, w):
+    """Where a line has an odd number of elements windows begin at the one side of a pair and at the other by turns."""
+    x, w_ = drawn(h, w, 3, 8, 5, layout)
+    y, direct = (warpconv.conv2d(x, w_, stride=stride, padding=1, layout=layout, device="cpu", algorithm=name)
+                 for name in ("taps_wgmma", "direct"))
+    np.testing.assert_allclose(y.astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("sizes", [LAYERS[0], LAYERS[2], *(pytest.param(sizes, marks=pytest.mark.long)
+                                                          for sizes in (LAYERS[1], *LAYERS[3:]))])
+def test_sums_stay_in_registers_and_products_are_not_made_one_by_one(sizes, layout):
+    """ptxas waits for each wgmma (C7510 to C7514) where it finds no other way to keep its registers apart."""
+    made = plan_layer(layer(*sizes, layout), algorithm="taps_wgmma", arch="sm_90")
+    compiled = build(made).compiled
+    for entry in compiled.entries:
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+    assert not re.search("serialized", str(compiled)), compiled
+    assert "wc_wgmma_halves_words(" in render(made).text
