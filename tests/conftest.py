@@ -17,7 +17,7 @@ import pytest
 import warpconv
 from tests import settings
 
-GARBAGE = 20_000        # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
+GARBAGE = 100_000       # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
 MOST_LONG = 4           # parameters of a test that are run among the long ones, but for the case table's
@@ -41,6 +41,8 @@ def _seed(text: str) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.set_threshold(GARBAGE)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")      # of worker processes, whose threads would wait for each other
     settings.seed = config.getoption("--seed")
     # Hypothesis's own tests draw the same each time, too, unless another seed is asked for
     hypothesis.settings.register_profile("same", derandomize=settings.seed == settings.USUAL_SEED)
@@ -60,6 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         _forget_old(folder / "entries")
     os.environ["WARPCONV_CACHE_DIR"] = str(folder)
+    from tests.runtime import device_object     # late: its folder is in that one
+    device_object.keep()
     warpconv.IMPORTED = 0       # a plan that a test had a hand in is noted for nobody (runtime/build/notes.py)
 
 
@@ -91,7 +95,6 @@ def pytest_collection_finish() -> None:
     """Ten thousand collected tests are not looked through for garbage time and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GARBAGE)
 
 
 def _skip(config: pytest.Config, items: list[pytest.Item], skipped: list[pytest.Item], why: str) -> None:

@@ -1,4 +1,4 @@
-"""The CPU device's own object, which takes a C++ compiler two seconds, compiled once for all tests."""
+"""The CPU device's own object, which takes a C++ compiler four to six seconds, compiled once for all tests."""
 
 from __future__ import annotations
 
@@ -6,21 +6,39 @@ import os
 import shutil
 from pathlib import Path
 
-from tests import checks
-from warpconv.runtime.devices.cpu import find_toolchain, objects
+import filelock
+
+from warpconv.codegen.errors import ToolNotFound
+from warpconv.runtime.devices.cpu import Mode, Toolchain, find_toolchain, objects
 
 # in the folder that stays between runs; the files' names say what decides them
 FOLDER = Path(os.environ["WARPCONV_CACHE_DIR"]) / "device"
 _compiled = objects.runtime_object
+try:
+    _USUAL = find_toolchain()
+except ToolNotFound:
+    _USUAL = None
+
+
+def keep() -> None:
+    """Every cache of this process gets a copy of what the machine's usual compiler made."""
+    def copy(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
+        return _copy(directory, mode) if toolchain == _USUAL else _compiled(directory, mode, toolchain)
+
+    objects.runtime_object = copy
 
 
 def copied(monkeypatch) -> None:
-    """A cache of a test's own gets a copy, made by the machine's usual compiler, instead of compiling it."""
-    if checks.no_cpu_device() is not None:
-        return
-    usual = find_toolchain()
+    """A cache of a test's own gets it whichever compiler the test has."""
+    if _USUAL is not None:
+        monkeypatch.setattr(objects, "runtime_object", lambda directory, mode, _: _copy(directory, mode))
 
-    def copy(directory, mode, toolchain):
-        return Path(shutil.copy(_compiled(FOLDER, mode, usual), directory))
 
-    monkeypatch.setattr(objects, "runtime_object", copy)
+def _copy(directory: Path, mode: Mode) -> Path:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(FOLDER / f"{mode.value}.lock"):      # two processes would compile it twice
+        made = _compiled(FOLDER, mode, _USUAL)
+    if directory == FOLDER:
+        return made
+    directory.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copy(made, directory))

@@ -78,9 +78,10 @@ def test_where_the_quicker_linker_fails_the_usual_one_links(tmp_path, monkeypatc
     linker.chmod(0o755)
     monkeypatch.setattr(toolchain, "_linker", lambda: "gold")
     compiler = dataclasses.replace(TOOLCHAIN, command=(*TOOLCHAIN.command, f"-B{tmp_path}/"))
+    device = objects.runtime_object(device_object.FOLDER, Mode.FAST, TOOLCHAIN).read_bytes()
     for number in range(2):
         objects.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path / str(number), toolchain=compiler,
-                      runtime_directory=device_object.FOLDER)
+                      runtime=device)
         assert (tmp_path / str(number) / objects.object_name(Mode.FAST)).is_file()
     assert tried.read_text() == "x\n"
 
