@@ -12,10 +12,12 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import hypothesis
+import jinja2
 import pytest
 
 import warpconv
 from tests import settings
+from warpconv.codegen.render import environment
 
 GARBAGE = 100_000       # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
 DAYS = 14               # that a kernel is kept which no run has made or read
@@ -42,7 +44,7 @@ def _seed(text: str) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.set_threshold(GARBAGE)
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")      # of worker processes, whose threads would wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")      # of workers, whose threads would wait for each other
     settings.seed = config.getoption("--seed")
     # Hypothesis's own tests draw the same each time, too, unless another seed is asked for
     hypothesis.settings.register_profile("same", derandomize=settings.seed == settings.USUAL_SEED)
@@ -64,6 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["WARPCONV_CACHE_DIR"] = str(folder)
     from tests.runtime import device_object     # late: its folder is in that one
     device_object.keep()
+    (folder / "templates").mkdir(exist_ok=True)             # Jinja takes four seconds to compile all templates
+    environment().bytecode_cache = jinja2.FileSystemBytecodeCache(str(folder / "templates"))
     warpconv.IMPORTED = 0       # a plan that a test had a hand in is noted for nobody (runtime/build/notes.py)
 
 
