@@ -55,8 +55,7 @@ class Case:
         """The plan for an image size, or for the first of USUAL that there is one for. UnsupportedSpec where the values
         do not go together, or not with this size."""
         if shape is not None:
-            return plan_layer(shape, algorithm=self.algorithm, arch=arch, epilogue=self.epilogue,
-                              settings=dict(self.values), numerics=self.numerics, operation=self.operation)
+            return _plan(self, arch, shape)
         refusal: Exception | None = None
         for size in USUAL:
             try:
@@ -104,6 +103,12 @@ class Case:
                 break
         assert found, f"{self.id}: no size of the table is served"
         return tuple(found)
+
+
+@functools.lru_cache(maxsize=256)       # a case's sizes are planned to be found, then to be executed
+def _plan(case: Case, arch: str, shape: ConvShape) -> KernelPlan:
+    return plan_layer(shape, algorithm=case.algorithm, arch=arch, epilogue=case.epilogue, settings=dict(case.values),
+                      numerics=case.numerics, operation=case.operation)
 
 
 def serves(plan: KernelPlan, shape: ConvShape) -> bool:
