@@ -28,6 +28,7 @@ FEWER_REGISTERS = 40            # of a thread that copies
 MOST_REGISTERS = 232
 REGISTERS_BESIDE = 44           # of a thread that multiplies, beside sums, factors and places
 SIDE_THREADS = 256
+MOST_SETS = 3
 STORES = (8, 4, 2, 1)
 BORROWED = 7                    # most elements before a line's first, where it does not begin with 16 bytes
 
@@ -49,6 +50,7 @@ class TapsWgmmaNumbers:
     by_tap: bool                # whether each tap is one of its own
     depths: int                 # instructions of all products
     steps: int
+    sets: int                   # steps whose factors a thread has at a time
     step: int                   # products of a step
     step_cells: int             # of 16 bytes: a step's products of all filters
     whole_quads: int            # of a span: four pairs side by side, one of each of four lanes
@@ -217,8 +219,13 @@ def more_registers(options: TapsWgmmaOptions) -> int:
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: sums, places of factors, and factors of this step and the next."""
     sums = options.filters * ROWS // WARP_GROUP * (2 if spec.layout is Layout.NCHW else 1)
-    steps = min(2, steps_of(spec, options))
-    return sums + quads_of(spec, options)[1] + steps * STEP_DEPTHS * LANES_EACH + REGISTERS_BESIDE
+    factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
+    return sums + quads_of(spec, options)[1] + factors + REGISTERS_BESIDE
+
+
+def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and those that come."""
+    return min(MOST_SETS, steps_of(spec, options))
 
 
 def finds_pixels(spec: KernelSpec) -> bool:
@@ -286,7 +293,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
         arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), whole_lines=options.vector > 1,
         products=spec.reduction, run_length=length, spans=spans, span_pairs=pairs, by_tap=spec.dilation[1] > 1,
-        depths=depths, steps=steps_of(spec, options), step=ROW_BYTES // ITEMSIZE,
+        depths=depths, steps=steps_of(spec, options), sets=sets_of(spec, options), step=ROW_BYTES // ITEMSIZE,
         step_cells=options.filters * ROW_BYTES // CELL_BYTES, whole_quads=pairs // LANES_EACH,
         rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1], quads=sum(quads), versions=versions,
         begins=lead_of(spec, options) % PAIR, moving=is_moving(spec, options), patterns=patterns,

@@ -38,6 +38,7 @@ constexpr int DEPTHS = 4;                       // instructions of 16 products: 
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 1;                        // of the reduction
+constexpr int SETS = 1;                         // steps whose factors a thread has at a time
 constexpr int REST_PAIRS = 3;                   // pairs that are left of one,
 constexpr int REST_QUADS = 8;                   // those of what is left of them,
 constexpr int QUADS = 8;                        // and all
@@ -234,13 +235,14 @@ struct Turns {
     }
 };
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the next
-// one's factors are loaded.
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
+// of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
         const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
-    unsigned factors[1][STEP_DEPTHS][4];
-    load_factors(factors[0], halo, upper, lower, places, 0);
+    unsigned factors[SETS][STEP_DEPTHS][4];
+#pragma unroll
+    for (int step = 0; step < SETS; ++step) load_factors(factors[step], halo, upper, lower, places, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {

@@ -41,6 +41,7 @@ constexpr int DEPTHS = 10;                      // instructions of 16 products: 
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 3;                        // of the reduction
+constexpr int SETS = 3;                         // steps whose factors a thread has at a time
 constexpr int WHOLE_QUADS = 2;                  // of a span: four pairs side by side, one for each lane of four
 constexpr int REST_PAIRS = 3;                   // pairs that are left of one,
 constexpr int SPAN_QUADS = 14;                  // quads of all spans,
@@ -227,26 +228,27 @@ struct Turns {
     }
 };
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the next
-// one's factors are loaded.
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
+// of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
         const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
-    unsigned factors[2][STEP_DEPTHS][4];
-    load_factors(factors[0], halo, upper, lower, places, 0);
+    unsigned factors[SETS][STEP_DEPTHS][4];
+#pragma unroll
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, places, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < STEP_DEPTHS; ++depth)
-            if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % 2][depth],
+            if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
         if (step + 2 == STEPS) turns.pass();
-        if (step + 1 == STEPS) break;
-        if (step > 0) wc_wgmma_wait_group_1();      // the other factors are free
-        load_factors(factors[(step + 1) % 2], halo, upper, lower, places, step + 1);
+        if (step + SETS - 1 >= STEPS) continue;
+        if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, places, step + SETS - 1);
     }
     wc_wgmma_wait_sums(sums);
 }

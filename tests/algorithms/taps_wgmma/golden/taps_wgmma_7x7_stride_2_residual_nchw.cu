@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=24 --set tile_q=16 --set filters=64 --set groups=3 --set buffers=3 --set order=early \
+//     --set tile_p=16 --set tile_q=16 --set filters=64 --set groups=2 --set buffers=3 --set order=early \
 //     --set vector=8 --set store_vector=2
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 24 x 16 outputs x 64 filters, 11 instructions for 147 products, by 3 warp groups and 4 copying warps,
-//        the filter stays, 70440 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 152 registers (direct:
+// plan   tiles of 16 x 16 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
+//        the filter stays, 56608 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 232 registers (direct:
 //        4704 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -24,11 +24,11 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 24;                      // output rows of a block's tile
+constexpr int TILE_P = 16;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
-constexpr int GROUPS = 3;                       // groups of four warps that multiply
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
 // of a tile: what such a group has to do, eight runs of eight outputs at a time
 constexpr int ITEMS = 1;
 constexpr int APART = 2;                        // columns from one output of a run to the next
@@ -40,23 +40,24 @@ constexpr int DEPTHS = 11;                      // instructions of 16 products: 
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 3;                        // of the reduction
+constexpr int SETS = 3;                         // steps whose factors a thread has at a time
 constexpr int SPAN_QUADS = 21;                  // quads of all spans,
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_CELLS = 1536;              // of 16 bytes: all of a tile's
-constexpr int HALO_ROWS = 53;                   // input rows that a tile's windows cover
-constexpr int LINES = 159;                      // such rows of all channels
+constexpr int HALO_ROWS = 37;                   // input rows that a tile's windows cover
+constexpr int LINES = 111;                      // such rows of all channels
 constexpr int LINE = 48;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 6;                       // copies of a line: of 16 bytes
-constexpr int PLANE = 2544;                     // elements from a channel's lines to the next's in shared memory
-constexpr int HALO = 7632;                      // elements of a tile's pixels there
+constexpr int PLANE = 1776;                     // elements from a channel's lines to the next's in shared memory
+constexpr int HALO = 5328;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int BARRIERS = 70368;                 // and before the barriers
+constexpr int BARRIERS = 56544;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 512;                    // threads of a block
+constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 12288;                    // elements of the prepared filter: where it is as it was
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -80,7 +81,7 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -210,26 +211,27 @@ struct Turns {
     }
 };
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the next
-// one's factors are loaded.
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
+// of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
         const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
-    unsigned factors[2][STEP_DEPTHS][4];
-    load_factors(factors[0], halo, upper, lower, 0);
+    unsigned factors[SETS][STEP_DEPTHS][4];
+#pragma unroll
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < STEP_DEPTHS; ++depth)
-            if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % 2][depth],
+            if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
         if (step + 2 == STEPS) turns.pass();
-        if (step + 1 == STEPS) break;
-        if (step > 0) wc_wgmma_wait_group_1();      // the other factors are free
-        load_factors(factors[(step + 1) % 2], halo, upper, lower, step + 1);
+        if (step + SETS - 1 >= STEPS) continue;
+        if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1);
     }
     wc_wgmma_wait_sums(sums);
 }
