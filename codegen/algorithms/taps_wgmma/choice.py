@@ -16,7 +16,7 @@ from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, apart_of, column_unit, depths_of, halo, is_moving,
                       items_of, line_width, more_registers, pixel_of, planned_registers, runs_across, shared_bytes,
-                      side_groups, steps_of, store_width, versions_of)
+                      side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
@@ -46,9 +46,8 @@ KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level c
 
 
 def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
-    """Whether registers and shared memory hold it, and its order means anything."""
-    return ((options.order is not Order.EARLY or steps_of(spec, options) > 1)
-            and shared_bytes(spec, options) <= spec.hardware.shared_block
+    """Whether registers and shared memory hold it."""
+    return (shared_bytes(spec, options) <= spec.hardware.shared_block
             and planned_registers(spec, options) <= more_registers(options))
 
 

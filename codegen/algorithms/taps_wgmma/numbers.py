@@ -24,9 +24,10 @@ RUN = 8                         # outputs of a warp that the sums have one below
 GROUP_RUNS = ROWS // RUN        # of a warp group at a time: two of each warp
 WARP_RUNS = 2
 COPIERS = 4                     # warps that copy pixels
-FEWER_REGISTERS = 40            # of a thread that copies
-MOST_REGISTERS = 232
-REGISTERS_BESIDE = 44           # of a thread that multiplies, beside sums, factors and places
+FEWER_REGISTERS = 56            # of a thread that copies
+MOST_REGISTERS = 224
+# of a thread that multiplies, beside sums, factors and places
+REGISTERS_BESIDE = {Layout.NHWC: 44, Layout.NCHW: 64}
 SIDE_THREADS = 256
 MOST_SETS = 3
 STORES = (8, 4, 2, 1)
@@ -220,7 +221,7 @@ def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: sums, places of factors, and factors of this step and the next."""
     sums = options.filters * ROWS // WARP_GROUP * (2 if spec.layout is Layout.NCHW else 1)
     factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
-    return sums + quads_of(spec, options)[1] + factors + REGISTERS_BESIDE
+    return sums + quads_of(spec, options)[1] + factors + REGISTERS_BESIDE[spec.layout]
 
 
 def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:

@@ -12,7 +12,6 @@ class Order(enum.Enum):
 
     FREE = "free"           # each when it can
     TURNS = "turns"         # one after the other
-    EARLY = "early"         # so, too, but the next one begins with another's last step
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from warpconv.codegen.spec import KernelSpec
 from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
 from .numbers import (COPIERS, ITEMSIZE, MOST_CHANNELS, PAIR, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE,
                       TapsWgmmaNumbers, apart_of, column_unit, is_odd, make_numbers, more_registers, pixel_of,
-                      planned_registers, shared_bytes, steps_of)
-from .options import Order, TapsWgmmaOptions
+                      planned_registers, shared_bytes)
+from .options import TapsWgmmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
@@ -95,8 +95,6 @@ def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
     if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
-    if options.order is Order.EARLY and steps_of(spec, options) == 1:
-        return "order = early of one step (turns, or free)"
     needed, held = planned_registers(spec, options), more_registers(options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"

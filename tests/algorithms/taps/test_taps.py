@@ -110,7 +110,8 @@ def test_a_block_of_few_warps_copies_a_pixel_at_once():
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", LAYERS[:5])
 def test_first_layers_take_it(sizes, layout):
-    assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
+    """Where there is no wgmma, whose form takes most of them."""
+    assert plan_layer(layer(*sizes, layout), arch="sm_80").spec.algorithm == "taps"
 
 
 @pytest.mark.parametrize("sizes, layout", [(LAYERS[5], "NHWC"), (LAYERS[5], "NCHW"), (LAYERS[6], "NHWC")])

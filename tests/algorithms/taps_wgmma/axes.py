@@ -17,7 +17,7 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3), (4, 8)), "channels": CHANNELS,
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": TILES, "buffers": (2, 3, 4),
-    "order": ("free", "turns", "early"), "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
+    "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 16, 17, 24, 33, 40, 48, 64)}
 
 
@@ -59,11 +59,6 @@ def variants() -> Iterable[Row]:
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
                    buffers=2 + i % 3, order=("free", "turns")[(i // 2) % 2] if turn % 2 else ("turns", "free")[i % 2],
                    vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores)
-    # turns that are passed on early, of windows of several steps
-    for layout, vector, stores in (("NHWC", 8, 8), ("NCHW", 1, 1), ("NHWC", 1, 8), ("NCHW", 8, 2)):
-        yield dict(filter=(7, 7), channels=(3, 64, 1), padding="same", padding_mode="zeros", epilogue=WITH_RESIDUAL[0],
-                   dtype="float16", layout=layout, stride=2, dilation=1, tile=TILES[1], buffers=3, order="early",
-                   vector=vector, store_vector=stores)
 
 
 ROWS = {"taps_wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -138,7 +138,8 @@ def test_what_planners_make_passes_the_check():
               ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="uint8"),
               ConvShape(n=8, c=32, h=14, w=14, k=32, r=3, s=3, groups=32, padding=1),
               ConvShape(c=1, h=512, w=512, k=1, r=15, s=15, padding=7),
-              ConvShape(n=8, c=3, h=64, w=64, k=32, r=7, s=7, padding=3),
+              *(ConvShape(n=8, c=3, h=64, w=64, k=32, r=7, s=7, padding=3, dtype=dtype)
+                for dtype in ("float32", "float16")),
               *(ConvShape(n=8, c=64, h=1, w=512, k=64, r=1, s=9, groups=64, padding=(0, 4), layout=layout,
                           dtype=dtype) for layout, dtype in (("NCHW", "float16"), ("NHWC", "float16"),
                                                              ("NCHW", "float32")))]

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --dtype float16 --layout NHWC --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=8 --set tile_q=16 --set filters=96 --set groups=2 --set buffers=3 --set order=early \
+//     --set tile_p=8 --set tile_q=16 --set filters=96 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 8 x 16 outputs x 96 filters, 24 instructions for 363 products, by 2 warp groups and 4 copying warps,
 //        two versions of the filter stay, 203776 bytes of shared memory
-// cost   a warp's 16 outputs of 96 filters: 94 warp loads, 0 shuffles, 18432 FMA a lane, about 232 registers (direct:
+// cost   a warp's 16 outputs of 96 filters: 94 warp loads, 0 shuffles, 18432 FMA a lane, about 224 registers (direct:
 //        17424 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -77,8 +77,8 @@ __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[48], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %53, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, { %48, %49, %50, %51}, %52, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -255,11 +255,11 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
             if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
-        if (step + 2 == STEPS) turns.pass();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
         load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, places, step + SETS - 1, pitch);
     }
+    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=32 --set tile_q=8 --set filters=40 --set groups=4 --set buffers=3 --set order=early \
+//     --set tile_p=32 --set tile_q=8 --set filters=40 --set groups=4 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
@@ -74,7 +74,7 @@ __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 104;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
@@ -237,10 +237,10 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
             if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
-        if (step + 2 == STEPS) turns.pass();
         if (step + SETS - 1 >= STEPS) continue;
         load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, places, step + SETS - 1);
     }
+    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 24,5,5 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=32 --set tile_q=16 --set filters=24 --set groups=4 --set buffers=3 --set order=turns \
+//     --set tile_p=24 --set tile_q=16 --set filters=24 --set groups=3 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=1
 //
 // layer  x[N, 2, H, W] * w[24, 2, 5, 5] -> y[N, 24, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 32 x 16 outputs x 24 filters, 4 instructions for 50 products, by 4 warp groups and 4 copying warps,
-//        two versions of the filter stay, 27152 bytes of shared memory
-// cost   a warp's 16 outputs of 24 filters: 16 warp loads, 0 shuffles, 768 FMA a lane, about 104 registers (direct: 600
+// plan   tiles of 24 x 16 outputs x 24 filters, 4 instructions for 50 products, by 3 warp groups and 4 copying warps,
+//        two versions of the filter stay, 22536 bytes of shared memory
+// cost   a warp's 16 outputs of 24 filters: 16 warp loads, 0 shuffles, 768 FMA a lane, about 152 registers (direct: 600
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -22,11 +22,11 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 32;                      // output rows of a block's tile
+constexpr int TILE_P = 24;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 24;                // filters of it
 constexpr int BLOCKS = 3;                       // times eight filters of a tile
-constexpr int GROUPS = 4;                       // groups of four warps that multiply
+constexpr int GROUPS = 3;                       // groups of four warps that multiply
 // of a tile: what such a group has to do, eight runs of eight outputs at a time
 constexpr int ITEMS = 1;
 constexpr int APART = 2;                        // columns from one output of a run to the next
@@ -47,19 +47,19 @@ constexpr int STEP_CELLS = 192;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int VERSION_BYTES = 3072;             // of shared memory: one
 constexpr int FILTER_CELLS = 384;               // of 16 bytes: all of a tile's
-constexpr int HALO_ROWS = 36;                   // input rows that a tile's windows cover
-constexpr int LINES = 72;                       // such rows of all channels
+constexpr int HALO_ROWS = 28;                   // input rows that a tile's windows cover
+constexpr int LINES = 56;                       // such rows of all channels
 constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 4;                       // copies of a line: of 16 bytes
 // elements from a channel's lines to the next's in shared memory, at least
-constexpr int PLANE = 1736;
-constexpr int HALO = 3488;                      // elements of a tile's pixels there
+constexpr int PLANE = 1352;
+constexpr int HALO = 2720;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 6144;                     // bytes before the pixels,
-constexpr int BARRIERS = 27072;                 // and before the barriers
+constexpr int BARRIERS = 22464;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 640;                    // threads of a block
+constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 9216;                     // elements of the prepared filter: where it is as it was
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -82,8 +82,8 @@ __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 104;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[12], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %17, 0; wgmma.mma_async.sync.aligned.m64n24k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --dtype float16 --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=8 --set groups=2 --set buffers=3 --set order=early \
+//     --set tile_p=16 --set tile_q=16 --set filters=8 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=2
 //
 // layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
 // plan   tiles of 16 x 16 outputs x 8 filters, 7 instructions for 98 products, by 2 warp groups and 4 copying warps,
 //        two versions of the filter stay, 17024 bytes of shared memory
-// cost   a warp's 16 outputs of 8 filters: 28 warp loads, 0 shuffles, 448 FMA a lane, about 232 registers (direct: 392
+// cost   a warp's 16 outputs of 8 filters: 28 warp loads, 0 shuffles, 448 FMA a lane, about 224 registers (direct: 392
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -82,8 +82,8 @@ __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -244,10 +244,10 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
             if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
-        if (step + 2 == STEPS) turns.pass();
         if (step + SETS - 1 >= STEPS) continue;
         load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1, pitch);
     }
+    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 

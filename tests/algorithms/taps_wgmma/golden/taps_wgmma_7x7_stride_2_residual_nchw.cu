@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=64 --set groups=2 --set buffers=3 --set order=early \
+//     --set tile_p=16 --set tile_q=16 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=2
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
 // plan   tiles of 16 x 16 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
 //        the filter stays, 56608 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 232 registers (direct:
+// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 224 registers (direct:
 //        4704 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -80,8 +80,8 @@ __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -228,11 +228,11 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
             if (step * STEP_DEPTHS + depth < DEPTHS) wc_wgmma_halves_words(sums, factors[step % SETS][depth],
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
-        if (step + 2 == STEPS) turns.pass();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
         load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1);
     }
+    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 
