@@ -35,8 +35,9 @@ its TF32 on for our `tf32` alone. Both are CUDA graphs of several calls over inp
 cache; medians of {REPLAYS} replays; all that a call launches is in its time, layout passes too. Results are compared:
 the difference's norm stays below 2e-3 of the result's, or the row fails.
 
-*{PORTABLE}* is the same by the algorithm that is taken for sm_80 (`mma`, `taps`), on this device. *products* are ResNet-50's 1x1 layers of
-stride 1 in float16, batch 32, beside cuBLAS on the same matrices (torch.mm, by cuBLAS's heuristic).
+*{PORTABLE}* is the same by the algorithm that is taken for sm_80 (`mma`, `taps`), on this device. *products* are
+ResNet-50's 1x1 layers of stride 1 in float16, batch 32, beside cuBLAS on the same matrices (torch.mm, by cuBLAS's
+heuristic).
 
 The floor of a layer is its bytes at copy speed (4.2 TB/s) or its products, once, at the rate that cuBLAS reaches in
 float16 (790 TFLOP/s), whichever takes longer; the default of float32 makes three products of float16 at best, TF32 has

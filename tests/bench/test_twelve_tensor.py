@@ -30,8 +30,8 @@ def test_rows_are_planned_as_they_are_measured():
     keys = [case.key for case in study.cases()]
     assert len(set(keys)) == len(keys) == 9 * 13 + 12
     chosen = {case.key: case for case in study.cases()}
-    assert plan_layer(chosen["mma/NHWC/conv9"].shape, algorithm="mma").spec.algorithm == "mma"
-    assert study._planned(chosen["mma/NHWC/conv9"])().spec.algorithm == "mma"
+    assert plan_layer(chosen["sm_80/NHWC/conv9"].shape, algorithm="mma").spec.algorithm == "mma"
+    assert study._planned(chosen["sm_80/NHWC/conv9"])().spec.algorithm == "mma"
     assert study._planned(chosen["tf32/NHWC/conv9"])().spec.numerics.value == "tf32"
     assert study._planned(chosen["products/NHWC/64-56-64"])().spec.r == 1
     assert chosen["products/NHWC/64-56-64"].asked == {"peer": "cublas"}
@@ -61,8 +61,8 @@ def test_a_target_without_all_its_layers_is_not_met():
 def test_the_portable_form_is_held_against_what_is_taken():
     rows = made_up()
     for name in study.TWELVE:
-        rows[f"mma/NHWC/{name}"]["ours"] = 25.0
-    found = targets(rows)["float16 NHWC: mma, the form of sm_80, beside what is taken, mean"]
+        rows[f"sm_80/NHWC/{name}"]["ours"] = 25.0
+    found = targets(rows)["float16 NHWC: what sm_80 has, beside what is taken, mean"]
     assert found[2] == 0.4 and found[-1] == "no"
 
 

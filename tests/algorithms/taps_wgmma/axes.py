@@ -45,6 +45,8 @@ def variants() -> Iterable[Row]:
     for i, tile in enumerate(TILES * 4):
         turn = i // len(TILES)
         nhwc, odd = (i + turn) % 2 == 1, tile[3] % 2 == 1
+        if not nhwc:            # sums of even columns and of odd ones, in registers
+            tile = (*tile[:2], min(tile[2], 32), min(tile[3], 3) if odd else 2)
         stride = 2 if odd else (1, 2, (1, 3), 4)[(i // 2 + turn) % 4]
         stores = (8, 4, 2, 1)[(i + turn) % 4] if nhwc else 1 if stride == 4 else 2 - turn % 2
         # outputs of neighbouring columns begin at other sides of pairs where C times the stride is odd, which an even
@@ -52,8 +54,7 @@ def variants() -> Iterable[Row]:
         channels = {8: (3, 64, 1), 4: (4, 24, 1), 2: (2, 6, 1), 1: (1, 33, 1)}[stores] if nhwc else CHANNELS[i % 7]
         while nhwc and tile[2] % (4 * stores):
             stores //= 2
-        size = (2, 3) if not nhwc and tile[3] == 4 else ((3, 3), (2, 3), (7, 7), (5, 2))[(i + turn) % 4]
-        yield dict(filter=size, channels=channels,
+        yield dict(filter=((3, 3), (2, 3), (7, 7), (5, 2))[(i + turn) % 4], channels=channels,
                    padding=PADDINGS[(i + turn) % 4], padding_mode=BORDERS[i % 6],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[turn % 2],
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
