@@ -14,7 +14,7 @@ from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, apart_of, column_unit, depths_of, halo, is_moving,
+from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo, is_moving,
                       items_of, line_width, more_registers, pixel_of, planned_registers, runs_across, shared_bytes,
                       side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
@@ -82,12 +82,14 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions:
     """The candidate of the least estimate for the layer's sizes, for the batch that kernels are shared by; without
-    sizes the first, the smallest. Two tiles' pixels do where three do not fit."""
+    sizes the first, the smallest. Two tiles' pixels do where three do not fit. Where two versions of the filter do not,
+    a plan of one, which is refused for sizes that need both."""
     if shape is None:
-        return next(candidates(spec))
+        return next(candidates(spec, (1, WIDE)))
     shape = shape.with_batch(assumed_batch(shape))
     width = line_width(spec, shape)
-    found = list(candidates(spec, (width,), WANTED_BUFFERS)) or list(candidates(spec, (width,)))
+    found = (list(candidates(spec, (width,), WANTED_BUFFERS)) or list(candidates(spec, (width,)))
+             or [replace(next(candidates(spec, (WIDE,))), vector=width)])
     made = (replace(options, store_vector=store_width(spec, shape)) for options in found)
     return min(made, key=lambda options: cycles(spec, options, shape))
 

@@ -46,8 +46,7 @@ class TapsWgmmaNumbers:
     whole_lines: bool           # whether every line of x begins with 16 bytes
     products: int               # of an output
     run_length: int             # elements of a window that lie side by side in x,
-    spans: int                  # such runs of a window,
-    span_pairs: int             # and pairs of one
+    spans: int                  # and such runs of a window
     by_tap: bool                # whether each tap is one of its own
     depths: int                 # instructions of all products
     steps: int
@@ -116,12 +115,17 @@ def by_side(spec: KernelSpec) -> bool:
 
 def versions_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of the filter: windows begin at one side of a pair, or at either."""
-    return 2 if options.vector == 1 or is_odd(spec) else 1
+    return 2 if is_odd(spec) or has_odd_lines(spec, options) else 1
+
+
+def has_odd_lines(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
+    """Whether lines of x may have an odd number of elements."""
+    return options.vector == 1 and pixel_of(spec) % PAIR == 1
 
 
 def patterns_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Lines of x have an even number of elements or an odd one, planes then, too."""
-    if options.vector > 1:
+    if not has_odd_lines(spec, options):
         return 1
     return 3 if spec.layout is Layout.NCHW else 2
 
@@ -149,7 +153,7 @@ def run_pairs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 def is_moving(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether a window's runs begin at sides of their own."""
     apart = spec.dilation[1] > 1 and spec.dilation[1] * pixel_of(spec) % PAIR == 1
-    return options.vector == 1 or apart
+    return has_odd_lines(spec, options) or apart
 
 
 def quads_of(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
@@ -174,7 +178,8 @@ def halo(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
     rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
         (options.tile_p, options.tile_q), spec.stride, spec.extents))
     before = lead_of(spec, options) if options.vector > 1 else BORROWED
-    return rows, -(-(before + columns * pixel_of(spec)) // WIDE)
+    beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]      # what pairs have behind a window
+    return rows, -(-(before + columns * pixel_of(spec) + beside) // WIDE)
 
 
 def pitches(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
@@ -218,7 +223,7 @@ def more_registers(options: TapsWgmmaOptions) -> int:
 
 
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Of a thread that multiplies: sums, places of factors, and factors of this step and the next."""
+    """Of a thread that multiplies: sums, places of factors, and factors of so many steps."""
     sums = options.filters * ROWS // WARP_GROUP * (2 if spec.layout is Layout.NCHW else 1)
     factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
     return sums + quads_of(spec, options)[1] + factors + REGISTERS_BESIDE[spec.layout]
@@ -293,7 +298,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     return TapsWgmmaNumbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), whole_lines=options.vector > 1,
-        products=spec.reduction, run_length=length, spans=spans, span_pairs=pairs, by_tap=spec.dilation[1] > 1,
+        products=spec.reduction, run_length=length, spans=spans, by_tap=spec.dilation[1] > 1,
         depths=depths, steps=steps_of(spec, options), sets=sets_of(spec, options), step=ROW_BYTES // ITEMSIZE,
         step_cells=options.filters * ROW_BYTES // CELL_BYTES, whole_quads=pairs // LANES_EACH,
         rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1], quads=sum(quads), versions=versions,

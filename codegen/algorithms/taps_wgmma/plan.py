@@ -52,7 +52,7 @@ def supports(spec: KernelSpec) -> str | None:
                              borders=BORDERS, residual=True) or border_refusal(spec)
     if refusal is None and next(iter(candidates(spec, (WIDE, 1))), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
-                   "of shared memory")
+                   "of shared memory, or their places in registers")
     return refusal
 
 
@@ -91,7 +91,8 @@ def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     if options.vector not in (1, WIDE):
         return f"vector = {options.vector} (1, or {WIDE} where lines are whole numbers of it)"
     if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
-        return f"strides of {spec.stride[0]} and {spec.stride[1]}: outputs of a row begin at one side of a pair"
+        return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
+                f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
     stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
     if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"

@@ -18,7 +18,7 @@ AXES: Mapping[str, tuple] = {
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": TILES, "buffers": (2, 3, 4),
     "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
-SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 16, 17, 24, 33, 40, 48, 64)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
@@ -60,6 +60,12 @@ def variants() -> Iterable[Row]:
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
                    buffers=2 + i % 3, order=("free", "turns")[(i // 2) % 2] if turn % 2 else ("turns", "free")[i % 2],
                    vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores)
+    # spans of an even length, whose last pair may lie behind a line
+    for size, layout, vector, channels in (((4, 4), "NHWC", 1, (3, 64, 1)), ((2, 2), "NCHW", 1, (1, 33, 1)),
+                                           ((4, 4), "NHWC", 8, (3, 64, 1)), ((2, 2), "NCHW", 8, (1, 33, 1))):
+        yield dict(filter=size, channels=channels, padding="valid" if vector == 1 else "same", padding_mode="zeros",
+                   epilogue=WITH_RESIDUAL[0], dtype="float16", layout=layout, stride=1, dilation=1, tile=TILES[0],
+                   buffers=3, order="turns", vector=vector, store_vector=1)
 
 
 ROWS = {"taps_wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

@@ -36,15 +36,15 @@ constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
 constexpr int SUMS = 48;                        // sums of a thread
 constexpr int WINDOW = 363;                     // products of an output
 constexpr int SPAN = 33;                        // of a window's elements that lie side by side in x,
-constexpr int SPANS = 11;                       // such spans of a window,
+constexpr int SPANS = 11;                       // and such spans of a window
 constexpr int DEPTHS = 24;                      // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 6;                        // of the reduction
 constexpr int SETS = 3;                         // steps whose factors a thread has at a time
-constexpr int WHOLE_QUADS = 4;                  // of a span: four pairs side by side, one for each lane of four
+constexpr int WHOLE_QUADS = 4;                  // quads of a span: four pairs side by side, one for each of four lanes
 constexpr int SPAN_QUADS = 44;                  // quads of all spans,
-constexpr int REST_QUADS = 3;                   // those of what is left of them,
+constexpr int REST_QUADS = 3;                   // quads of pairs that are left of several spans,
 constexpr int QUADS = 47;                       // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 768;                 // and a step's of all of them
@@ -52,7 +52,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 73728;            // of shared memory: one
 constexpr int FILTER_CELLS = 9216;              // of 16 bytes: all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 39;                       // such rows
+constexpr int LINES = 39;                       // input rows that a tile's windows cover
 constexpr int LINE = 232;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 28;                      // copies of a line: of 16 bytes
 constexpr int HALO = 9376;                      // elements of a tile's pixels there
@@ -63,7 +63,7 @@ constexpr int BARRIERS = 203712;                // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 147456;                   // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 147456;                   // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -139,9 +139,9 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int first = left - at % 8 + piece * 8;
         element* const piece_to = to + at / 8 * 8 + piece * 8;
         const bool reached = (unsigned)h < (unsigned)H;
-        // nothing that stands before a line or behind it is used: other lines' elements may come along
+        // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
         const bool last = h + 1 == H && tile.image + 1 == N;
-        const int end = W * PIXEL + (last ? 0 : 7);
+        const int end = W * PIXEL + (last || W * PIXEL < 7 ? 0 : 7);
         if (reached && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
         else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
         else copy_edge(piece_to, from, first, reached, W);
@@ -186,16 +186,15 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pitch.line; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window, or one
-// further. Behind the last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window; a span that
+// begins inside of a word has half a word more. Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
-// Where the window of an output of a tile begins in shared memory, for this lane: twice its element, also inside of a
-// word.
+// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
 __device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
     return (start + row * (STRIDE_H * pitch.line) + column * (STRIDE_W * PIXEL)) * 2 + lane % 4 * 4;
 }
@@ -209,13 +208,13 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad / WHOLE_QUADS, pitch) * 2, of_span = quad % WHOLE_QUADS * 16;
-            of_upper = *(const unsigned*)(halo + (upper + span & ~3) + of_span);
-            of_lower = *(const unsigned*)(halo + (lower + span & ~3) + of_span);
+            of_upper = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span);
+            of_lower = *(const unsigned*)(halo + ((lower + span) & ~3) + of_span);
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
-            of_upper = *(const unsigned*)(halo + (upper + place & ~3));
-            of_lower = *(const unsigned*)(halo + (lower + place & ~3));
+            of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
+            of_lower = *(const unsigned*)(halo + ((lower + place) & ~3));
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -454,7 +453,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

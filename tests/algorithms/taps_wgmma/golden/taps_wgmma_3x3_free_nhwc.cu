@@ -35,14 +35,14 @@ constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row: of even
 constexpr int SUMS = 16;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
 constexpr int SPAN = 9;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 3;                        // such spans of a window,
+constexpr int SPANS = 3;                        // and such spans of a window
 constexpr int DEPTHS = 2;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 1;                        // of the reduction
 constexpr int SETS = 1;                         // steps whose factors a thread has at a time
 constexpr int SPAN_QUADS = 3;                   // quads of all spans,
-constexpr int REST_QUADS = 1;                   // those of what is left of them,
+constexpr int REST_QUADS = 1;                   // quads of pairs that are left of several spans,
 constexpr int QUADS = 4;                        // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 256;                 // and a step's of all of them
@@ -50,7 +50,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_CELLS = 512;               // of 16 bytes: all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 18;                       // such rows
+constexpr int LINES = 18;                       // input rows that a tile's windows cover
 constexpr int LINE = 112;                       // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 14;                      // copies of a line: of 16 bytes
@@ -62,7 +62,7 @@ constexpr int BARRIERS = 24320;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 4096;                     // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 4096;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -168,8 +168,8 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span) { return span * LINE; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window. Behind the
-// last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
+// Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;

@@ -34,14 +34,14 @@ constexpr int APART = 2;                        // columns from one output of a 
 constexpr int SUMS = 16;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
 constexpr int SPAN = 9;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 3;                        // such spans of a window,
+constexpr int SPANS = 3;                        // and such spans of a window
 constexpr int DEPTHS = 2;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 1;                        // of the reduction
 constexpr int SETS = 1;                         // steps whose factors a thread has at a time
 constexpr int SPAN_QUADS = 3;                   // quads of all spans,
-constexpr int REST_QUADS = 1;                   // those of what is left of them,
+constexpr int REST_QUADS = 1;                   // quads of pairs that are left of several spans,
 constexpr int QUADS = 4;                        // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 256;                 // and a step's of all of them
@@ -49,7 +49,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_CELLS = 512;               // of 16 bytes: all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 34;                       // such rows
+constexpr int LINES = 34;                       // input rows that a tile's windows cover
 constexpr int LINE = 72;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 8;                       // copies of a line: of 16 bytes
 constexpr int HALO = 2736;                      // elements of a tile's pixels there
@@ -60,7 +60,7 @@ constexpr int BARRIERS = 24608;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 8192;                     // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 8192;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // bfloat16, as bits
@@ -186,16 +186,15 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pitch.line; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window, or one
-// further. Behind the last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window; a span that
+// begins inside of a word has half a word more. Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
-// Where the window of an output of a tile begins in shared memory, for this lane: twice its element, also inside of a
-// word.
+// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
 __device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
     return (start + row * pitch.line + column * PIXEL) * 2 + lane % 4 * 4;
 }
@@ -209,13 +208,13 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad, pitch) * 2;
-            of_upper = *(const unsigned*)(halo + (upper + span & ~3));
-            of_lower = *(const unsigned*)(halo + (lower + span & ~3));
+            of_upper = *(const unsigned*)(halo + ((upper + span) & ~3));
+            of_lower = *(const unsigned*)(halo + ((lower + span) & ~3));
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
-            of_upper = *(const unsigned*)(halo + (upper + place & ~3));
-            of_lower = *(const unsigned*)(halo + (lower + place & ~3));
+            of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
+            of_lower = *(const unsigned*)(halo + ((lower + place) & ~3));
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -449,11 +448,11 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // the groups that multiply
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        const int side = group % 2;             // of even columns, or of odd ones
+        const int side = group % 2;             // of even columns, or of odd ones, in a tile's first row
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

@@ -36,14 +36,14 @@ constexpr int APART = 2;                        // columns from one output of a 
 constexpr int SUMS = 16;                        // sums of a thread
 constexpr int WINDOW = 75;                      // products of an output
 constexpr int SPAN = 3;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 25;                       // such spans of a window,
+constexpr int SPANS = 25;                       // and such spans of a window
 constexpr int DEPTHS = 7;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 2;                        // of the reduction
 constexpr int SETS = 2;                         // steps whose factors a thread has at a time
-constexpr int REST_PAIRS = 2;                   // pairs that are left of one,
-constexpr int REST_QUADS = 13;                  // those of what is left of them,
+constexpr int REST_PAIRS = 2;                   // pairs of a span that are in no such quad,
+constexpr int REST_QUADS = 13;                  // quads of pairs that are left of several spans,
 constexpr int QUADS = 13;                       // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 256;                 // and a step's of all of them
@@ -51,7 +51,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 8192;             // of shared memory: one
 constexpr int FILTER_CELLS = 1024;              // of 16 bytes: all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 40;                       // such rows
+constexpr int LINES = 40;                       // input rows that a tile's windows cover
 constexpr int LINE = 80;                        // elements from one to the next in shared memory
 constexpr int LEAD = 4;                         // of a line's before the first that a window reads
 constexpr int PIECES = 10;                      // copies of a line: of 16 bytes
@@ -63,7 +63,7 @@ constexpr int BARRIERS = 35584;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 8192;                     // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 8192;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -170,8 +170,8 @@ __device__ __forceinline__ int span_at(int span) {
     return span / S * (DILATION_H * LINE) + span % S * (DILATION_W * PIXEL);
 }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window. Behind the
-// last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
+// Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
@@ -428,7 +428,7 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

@@ -27,20 +27,20 @@ constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 24;                // filters of it
 constexpr int BLOCKS = 3;                       // times eight filters of a tile
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
+// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
 constexpr int ITEMS = 1;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 12;                        // sums of a thread
 constexpr int WINDOW = 50;                      // products of an output
 constexpr int SPAN = 5;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 10;                       // such spans of a window,
+constexpr int SPANS = 10;                       // and such spans of a window
 constexpr int DEPTHS = 4;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 1;                        // of the reduction
 constexpr int SETS = 1;                         // steps whose factors a thread has at a time
-constexpr int REST_PAIRS = 3;                   // pairs that are left of one,
-constexpr int REST_QUADS = 8;                   // those of what is left of them,
+constexpr int REST_PAIRS = 3;                   // pairs of a span that are in no such quad,
+constexpr int REST_QUADS = 8;                   // quads of pairs that are left of several spans,
 constexpr int QUADS = 8;                        // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 192;                 // and a step's of all of them
@@ -48,7 +48,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 3072;             // of shared memory: one
 constexpr int FILTER_CELLS = 384;               // of 16 bytes: all of a tile's
 constexpr int HALO_ROWS = 28;                   // input rows that a tile's windows cover
-constexpr int LINES = 56;                       // such rows of all channels
+constexpr int LINES = 56;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 4;                       // copies of a line: of 16 bytes
 // elements from a channel's lines to the next's in shared memory, at least
@@ -61,7 +61,7 @@ constexpr int BARRIERS = 22464;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 9216;                     // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 9216;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -103,7 +103,7 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
 // bytes.
 struct Pitch { int line, plane; };     // elements from a line to the next, from a channel's lines to the next's
 
-__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 7), PLANE + (H * W & 7)}; }
+__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 7), PLANE + ((H & 7) * (W & 7) & 7)}; }
 
 // How far into 16 bytes the first element is that a tile's windows cover.
 __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
@@ -188,16 +188,15 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span / R * pitch.plane + span % R * pitch.line; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window, or one
-// further. Behind the last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window; a span that
+// begins inside of a word has half a word more. Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
-// Where the window of an output of a tile begins in shared memory, for this lane: twice its element, also inside of a
-// word.
+// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
 __device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
     return (start + row * pitch.line + column) * 2 + lane % 4 * 4;
 }
@@ -211,8 +210,8 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < QUADS) {
             const int place = places[quad];
-            of_upper = *(const unsigned*)(halo + (upper + place & ~3));
-            of_lower = *(const unsigned*)(halo + (lower + place & ~3));
+            of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
+            of_lower = *(const unsigned*)(halo + ((lower + place) & ~3));
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -392,7 +391,6 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int column = i % STEP, row = i / STEP % TILE_FILTERS;
         const int version = i / (STEP * TILE_FILTERS) % VERSIONS;
         const int pattern = i / (STEP * TILE_FILTERS * VERSIONS);
-        // so that what a lane stores lies side by side
         const int k = filter_of(row / 8, row % 8 / 2) + row % 2;
         const Pair pair = pair_of(column / 8, column / 2 % 4);
         const int span = pair.span;
@@ -448,7 +446,7 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane, pitch);
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

@@ -27,13 +27,13 @@ constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 8;                 // filters of it
 constexpr int BLOCKS = 1;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
+// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
 constexpr int ITEMS = 1;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 4;                         // sums of a thread
 constexpr int WINDOW = 98;                      // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 14;                       // such spans of a window,
+constexpr int SPANS = 14;                       // and such spans of a window
 constexpr int DEPTHS = 7;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
@@ -46,7 +46,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 2048;             // of shared memory: one
 constexpr int FILTER_CELLS = 256;               // of 16 bytes: all of a tile's
 constexpr int HALO_ROWS = 22;                   // input rows that a tile's windows cover
-constexpr int LINES = 44;                       // such rows of all channels
+constexpr int LINES = 44;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 4;                       // copies of a line: of 16 bytes
 // elements from a channel's lines to the next's in shared memory, at least
@@ -59,7 +59,7 @@ constexpr int BARRIERS = 16960;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 6144;                     // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 6144;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -103,7 +103,7 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
 // bytes.
 struct Pitch { int line, plane; };     // elements from a line to the next, from a channel's lines to the next's
 
-__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 7), PLANE + (H * W & 7)}; }
+__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 7), PLANE + ((H & 7) * (W & 7) & 7)}; }
 
 // How far into 16 bytes the first element is that a tile's windows cover.
 __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
@@ -188,8 +188,7 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span / R * pitch.plane + span % R * pitch.line; }
 
-// Where the window of an output of a tile begins in shared memory, for this lane: twice its element, also inside of a
-// word.
+// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
 __device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
     return (start + row * pitch.line + column) * 2 + lane % 4 * 4;
 }
@@ -203,8 +202,8 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad, pitch) * 2;
-            of_upper = *(const unsigned*)(halo + (upper + span & ~3));
-            of_lower = *(const unsigned*)(halo + (lower + span & ~3));
+            of_upper = *(const unsigned*)(halo + ((upper + span) & ~3));
+            of_lower = *(const unsigned*)(halo + ((lower + span) & ~3));
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -385,7 +384,6 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int column = i % STEP, row = i / STEP % TILE_FILTERS, step = i / (STEP * TILE_FILTERS) % STEPS;
         const int version = i / (STEP * TILE_FILTERS * STEPS) % VERSIONS;
         const int pattern = i / (STEP * TILE_FILTERS * STEPS * VERSIONS);
-        // so that what a lane stores lies side by side
         const int k = filter_of(row / 8, row % 8 / 2) + row % 2;
         const Pair pair = pair_of((step * STEP + column) / 8, column / 2 % 4);
         const int span = pair.span;
@@ -438,7 +436,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // the groups that multiply
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

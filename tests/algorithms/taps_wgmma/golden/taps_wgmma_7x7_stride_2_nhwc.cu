@@ -36,22 +36,22 @@ constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 21;                        // of a window's elements that lie side by side in x,
-constexpr int SPANS = 7;                        // such spans of a window,
+constexpr int SPANS = 7;                        // and such spans of a window
 constexpr int DEPTHS = 10;                      // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
 constexpr int STEPS = 3;                        // of the reduction
 constexpr int SETS = 3;                         // steps whose factors a thread has at a time
-constexpr int WHOLE_QUADS = 2;                  // of a span: four pairs side by side, one for each lane of four
-constexpr int REST_PAIRS = 3;                   // pairs that are left of one,
+constexpr int WHOLE_QUADS = 2;                  // quads of a span: four pairs side by side, one for each of four lanes
+constexpr int REST_PAIRS = 3;                   // pairs of a span that are in no such quad,
 constexpr int SPAN_QUADS = 14;                  // quads of all spans,
-constexpr int REST_QUADS = 6;                   // those of what is left of them,
+constexpr int REST_QUADS = 6;                   // quads of pairs that are left of several spans,
 constexpr int QUADS = 20;                       // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_CELLS = 1536;              // of 16 bytes: all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 37;                       // such rows
+constexpr int LINES = 37;                       // input rows that a tile's windows cover
 constexpr int LINE = 120;                       // elements from one to the next in shared memory
 constexpr int LEAD = 7;                         // of a line's before the first that a window reads
 constexpr int PIECES = 15;                      // copies of a line: of 16 bytes
@@ -63,7 +63,7 @@ constexpr int BARRIERS = 51216;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 12288;                    // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 12288;                    // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -177,8 +177,8 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span) { return span * LINE; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window. Behind the
-// last one, where weights are zeros, the window's first.
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
+// Behind the last one, where weights are zeros, the window's first.
 __device__ __forceinline__ int place_of(int quad, int lane) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
@@ -439,7 +439,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane);
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;

@@ -29,13 +29,13 @@ constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
+// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
 constexpr int ITEMS = 1;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
-constexpr int SPANS = 21;                       // such spans of a window,
+constexpr int SPANS = 21;                       // and such spans of a window
 constexpr int DEPTHS = 11;                      // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 4;                  // of these a step, a row of a filter in shared memory
 constexpr int STEP = 64;                        // products of a step
@@ -46,7 +46,7 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_CELLS = 1536;              // of 16 bytes: all of a tile's
 constexpr int HALO_ROWS = 37;                   // input rows that a tile's windows cover
-constexpr int LINES = 111;                      // such rows of all channels
+constexpr int LINES = 111;                      // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 48;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 6;                       // copies of a line: of 16 bytes
@@ -59,7 +59,7 @@ constexpr int BARRIERS = 56544;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr int IMAGE = 12288;                    // elements of the prepared filter: where it is as it was
+constexpr int IMAGE = 12288;                    // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
@@ -368,7 +368,6 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         }
         const int column = i % STEP, row = i / STEP % TILE_FILTERS, step = i / (STEP * TILE_FILTERS) % STEPS;
         const int first_k = i / (STEP * TILE_FILTERS * STEPS) * TILE_FILTERS;
-        // so that what a lane stores lies side by side
         const int k = first_k + filter_of(row / 8, row % 8 / 2) + row % 2;
         const Pair pair = pair_of((step * STEP + column) / 8, column / 2 % 4);
         const int span = pair.span;
@@ -417,7 +416,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // the groups that multiply
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        // the first one's is there
+        // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         int turn = 0;
         unsigned parity = 0;
