@@ -9,6 +9,8 @@ import pytest
 from tests import checks, drawn, settings
 from tests.cases import Case
 from tests.gpu import support
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.render import render
 from warpconv.codegen.shape import ConvShape
 
 pytestmark = pytest.mark.gpu
@@ -28,8 +30,21 @@ def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
         if one is not None and support.runs(*one):
             case, shape = one
             more = (drawn.draw_shape(choose, case, arch=support.arch()) for _ in range(SIZES_EACH - 1))
-            found.append((case, (shape, *(shape for shape in more if shape is not None))))
+            shapes = (shape, *(shape for shape in more if shape is not None))
+            if is_emitted(case, shapes):
+                found.append((case, shapes))
     return found
+
+
+def is_emitted(case: Case, shapes: tuple[ConvShape, ...]) -> bool:
+    """Whether the texts are below the limit, which shows when they are emitted; other layers are drawn in their place."""
+    try:
+        for plan, _ in case.plans(shapes, support.arch()):
+            render(plan)
+    except UnsupportedSpec as error:
+        assert "its text has" in str(error), error
+        return False
+    return True
 
 
 @pytest.mark.parametrize("part", range(PARTS + IMAGE_PARTS))
