@@ -37,7 +37,7 @@ def draw(part: int) -> list[tuple[Case, tuple[ConvShape, ...]]]:
 
 
 def is_emitted(case: Case, shapes: tuple[ConvShape, ...]) -> bool:
-    """Whether the texts are below the limit, which shows when they are emitted; other layers are drawn in their place."""
+    """Whether the texts are below the limit, which shows when they are emitted; else another case is drawn."""
     try:
         for plan, _ in case.plans(shapes, support.arch()):
             render(plan)
