@@ -9,12 +9,13 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.parts.first_layers import pixel_of
 from warpconv.codegen.parts.wgmma import COLUMN_CYCLES, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (GROUP_RUNS, RUN, SPLIT_PRODUCTS, WIDE, can_stage, depths_of, halo, is_split, more_registers,
-                      pixel_of, planned_registers, shared_bytes, steps_of, store_width, widest_copy)
+                      planned_registers, shared_bytes, steps_of, store_width, widest_copy)
 from .options import Stores, TapsFloat32Options
 
 GROUPS = (2, 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
 from warpconv.codegen.parts.wgmma import BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, ROW_BYTES, ROWS, WARP_GROUP, WgmmaShape
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
@@ -12,7 +13,6 @@ from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import TapsFloat32Options
 
-MOST_CHANNELS = 12
 ITEMSIZE = 4
 DEPTH = 8                       # products of an instruction
 STEP = ROW_BYTES // ITEMSIZE    # of a step: a row of a filter in shared memory
@@ -99,11 +99,6 @@ def parts_of(spec: KernelSpec) -> int:
     return 2 if is_split(spec) else 1
 
 
-def pixel_of(spec: KernelSpec) -> int:
-    """Elements of a pixel that lie side by side in x."""
-    return spec.c if spec.layout is Layout.NHWC else 1
-
-
 def depths_of(spec: KernelSpec) -> int:
     """Instructions of all products."""
     return -(-spec.reduction // DEPTH)
@@ -181,11 +176,6 @@ def widest_copy(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape 
     pixel = pixel_of(spec)
     whole = shape is not None and shape.w * pixel % WIDE == 0 and options.tile_q * spec.stride[1] * pixel % WIDE == 0
     return WIDE if whole and not finds_pixels(spec) else 1
-
-
-def finds_pixels(spec: KernelSpec) -> bool:
-    """Whether what stands in the padding is a pixel of the image."""
-    return any(map(any, spec.padding)) and spec.padding_mode.reads_image
 
 
 def store_width(spec: KernelSpec, options: TapsFloat32Options) -> int:

@@ -23,6 +23,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, layer_arguments, named
+from warpconv.codegen.parts.first_layers import finds_pixels, first_layer_refusal, pixel_of
 from warpconv.codegen.parts.mma import FACTORS, SPLIT, units_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT, MOST_COLUMNS, ROWS, TARGET
@@ -31,30 +32,20 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import GROUPS, TILE_Q, candidates, choice, instructions
-from .numbers import (DEPTH, ITEMSIZE, MOST_CHANNELS, PAIR, SIDE_THREADS, SPLIT_PRODUCTS, STEP, STORES, WIDE,
-                      TapsFloat32Numbers, box_filters, can_stage, depths_of, finds_pixels, fitted, is_split,
-                      make_numbers, more_registers, parts_of, pixel_of, planned_registers, shared_bytes, steps_of,
-                      store_width)
+from .numbers import (DEPTH, ITEMSIZE, PAIR, SIDE_THREADS, SPLIT_PRODUCTS, STEP, STORES, WIDE, TapsFloat32Numbers,
+                      box_filters, can_stage, depths_of, fitted, is_split, make_numbers, more_registers, parts_of,
+                      planned_registers, shared_bytes, steps_of, store_width)
 from .options import TapsFloat32Options
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-LEAST_FILTERS = 4
 PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
-    if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
-        return f"{spec.arch} has no wgmma (9.0 alone)"
-    if spec.groups > 1:
-        return f"{spec.groups} groups: only whole layers are served"
-    if spec.c > MOST_CHANNELS:
-        return f"{spec.c} channels, at most {MOST_CHANNELS} are served"
-    if spec.k < LEAST_FILTERS:
-        return f"{spec.k} filters would leave most of a product's eight columns empty (at least {LEAST_FILTERS})"
-    refusal = units_refusal(spec) or common_refusal(spec, layouts=(Layout.NHWC, Layout.NCHW), numerics=SPLIT,
-                                                    borders=BORDERS, residual=True)
+    refusal = first_layer_refusal(spec) or units_refusal(spec) or common_refusal(
+        spec, layouts=(Layout.NHWC, Layout.NCHW), numerics=SPLIT, borders=BORDERS, residual=True)
     if refusal is None and next(iter(candidates(spec)), None) is None:
         refusal = f"the pixels of a filter of {spec.r} x {spec.s} do not fit in {spec.hardware.shared_block} bytes"
     return refusal

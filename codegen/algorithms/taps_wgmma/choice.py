@@ -10,12 +10,13 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import QUARTERS
+from warpconv.codegen.parts.first_layers import pixel_of
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo, is_moving,
-                      items_of, line_width, more_registers, pixel_of, planned_registers, runs_across, shared_bytes,
+from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo,
+                      is_moving, items_of, line_width, more_registers, planned_registers, runs_across, shared_bytes,
                       side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
 

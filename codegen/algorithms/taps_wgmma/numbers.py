@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
                                           WgmmaShape)
 from warpconv.codegen.plan import Argument
@@ -13,7 +14,6 @@ from warpconv.codegen.spec import KernelSpec
 
 from .options import Order, TapsWgmmaOptions
 
-MOST_CHANNELS = 12
 ITEMSIZE = 2
 PAIR = 2                        # neighbours that a lane loads at a time, a word
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
@@ -79,6 +79,7 @@ class TapsWgmmaNumbers:
     halo_rows: int
     pixel: int                  # elements of a pixel in a line of the image
     odd_pixel: bool             # whether the side changes from column to column
+    turning: bool               # and from row to row, where lines have an odd number of elements
     line: int                   # elements from a line to the next in shared memory, or at least
     lead: int                   # elements of a line before the first that a window reads
     pieces: int                 # copies of a line
@@ -96,11 +97,6 @@ class TapsWgmmaNumbers:
     step_depths: int = STEP_DEPTHS
     depth_cells: int = DEPTH * ITEMSIZE // CELL_BYTES
     side_threads: int = SIDE_THREADS
-
-
-def pixel_of(spec: KernelSpec) -> int:
-    """Elements of a pixel that lie side by side in x."""
-    return spec.c if spec.layout is Layout.NHWC else 1
 
 
 def is_odd(spec: KernelSpec) -> bool:
@@ -234,11 +230,6 @@ def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return min(MOST_SETS, steps_of(spec, options))
 
 
-def finds_pixels(spec: KernelSpec) -> bool:
-    """Whether what stands in the padding is a pixel of the image."""
-    return any(map(any, spec.padding)) and spec.padding_mode.reads_image
-
-
 def line_width(spec: KernelSpec, shape: ConvShape | None) -> int:
     """``vector``: whether lines of x are whole numbers of 16 bytes."""
     return WIDE if shape is not None and shape.w * pixel_of(spec) % WIDE == 0 else 1
@@ -308,7 +299,8 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
         together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
         in_turns=in_turns(options), by_side=by_side(spec), sides_apart=side_groups(spec) == 2,
         runs_across=runs_across(spec, options), apart=apart, each=apart // (2 if by_side(spec) else 1),
-        items=items_of(spec, options), halo_rows=rows, pixel=pixel, odd_pixel=is_odd(spec), line=line,
+        items=items_of(spec, options), halo_rows=rows, pixel=pixel, odd_pixel=is_odd(spec),
+        turning=is_odd(spec) and has_odd_lines(spec, options), line=line,
         lead=lead_of(spec, options), pieces=pieces, lines=rows * (spec.c // pixel), planes=spec.c // pixel, plane=plane,
         halo=elements, lag=max(1, options.buffers - 2), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         halos_at=filters, barriers_at=filters + options.buffers * ITEMSIZE * elements,

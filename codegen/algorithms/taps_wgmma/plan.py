@@ -11,6 +11,7 @@ The filter is put in the order of these pairs once, and stays in shared memory f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
@@ -20,6 +21,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
+from warpconv.codegen.parts.first_layers import first_layer_refusal, pixel_of
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
@@ -27,29 +29,20 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
-from .numbers import (COPIERS, ITEMSIZE, MOST_CHANNELS, PAIR, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE,
-                      TapsWgmmaNumbers, apart_of, column_unit, is_odd, make_numbers, more_registers, pixel_of,
-                      planned_registers, shared_bytes)
+from .numbers import (COPIERS, ITEMSIZE, PAIR, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers, apart_of,
+                      column_unit, is_odd, make_numbers, more_registers, planned_registers, shared_bytes)
 from .options import TapsWgmmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-LEAST_FILTERS = 4
 PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
-    if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
-        return f"{spec.arch} has no wgmma (9.0 alone)"
-    if spec.groups > 1:
-        return f"{spec.groups} groups: only whole layers are served"
-    if spec.c > MOST_CHANNELS:
-        return f"{spec.c} channels, at most {MOST_CHANNELS} are served"
-    if spec.k < LEAST_FILTERS:
-        return f"{spec.k} filters would leave most of a product's eight columns empty (at least {LEAST_FILTERS})"
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC, Layout.NCHW),
-                             borders=BORDERS, residual=True) or border_refusal(spec)
+    refusal = (first_layer_refusal(spec)
+               or common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=(Layout.NHWC, Layout.NCHW),
+                                 borders=BORDERS, residual=True) or border_refusal(spec))
     if refusal is None and next(iter(candidates(spec, (WIDE, 1))), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
                    "of shared memory, or their places in registers")
@@ -111,16 +104,11 @@ def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, .
     store = ITEMSIZE * options.store_vector
     asked = {"x": CELL_BYTES, "y": store, "residual": store}
     if options.vector > 1:
-        asked["W"] = _columns(options.vector, pixel_of(spec))
+        asked["W"] = options.vector // math.gcd(options.vector, pixel_of(spec))
     if spec.layout is Layout.NCHW:
         asked["Q"] = options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
-
-
-def _columns(elements: int, pixel: int) -> int:
-    """Of how many columns a line has a whole number of so many elements."""
-    return next(columns for columns in (1, 2, 4, 8) if columns * pixel % elements == 0)
 
 
 def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Launch:

@@ -12,10 +12,10 @@ from bench.studies import precision
 from tests import checks
 from tests.algorithms.mma.test_mma import LAYERS, layer
 from warpconv.codegen.algorithms.mma import choice
-from warpconv.codegen.algorithms.taps_float32.numbers import MOST_CHANNELS
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.errors import ArgumentError, UnsupportedSpec
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
+from warpconv.codegen.parts.first_layers import MOST_CHANNELS
 from warpconv.codegen.render import render
 from warpconv.codegen.select import explain, plan_layer, select
 from warpconv.codegen.shape import ConvShape

@@ -456,8 +456,8 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     other_q = tile.q + other_column;
                 float sums[SUMS];
                 sum_up(sums, halo, window_at(row, column, lane, start, pitch),
-                    window_at(other_row, other_column, lane, start, pitch), shared + (start) % 2 * VERSION_BYTES,
-                    turns, pitch);
+                    window_at(other_row, other_column, lane, start, pitch), shared + start % 2 * VERSION_BYTES, turns,
+                    pitch);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
                 const int next_column = column_of(run, lane, 1, odd_lines),
                     other_next_column = column_of(run + 1, lane, 1, odd_lines), next_q = tile.q + next_column,
