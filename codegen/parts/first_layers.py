@@ -1,13 +1,17 @@
-"""First layers on Hopper's warp groups: what ``taps_float32`` and ``taps_wgmma`` serve, and how their pixels lie."""
+"""First layers on Hopper's warp groups: what ``taps_float32`` and ``taps_wgmma`` serve, how their pixels lie, and which
+pairs of a window's elements a lane has (templates/parts/window_pairs.cuh.jinja)."""
 
 from __future__ import annotations
 
 from ..dtypes import Layout
 from ..spec import KernelSpec
-from .wgmma import TARGET
+from .wgmma import DEPTH, TARGET
 
 MOST_CHANNELS = 12
 LEAST_FILTERS = 4
+PAIR = 2                        # neighbours that a lane loads at a time, a word
+LANES_EACH = 4                  # lanes that share an output's products
+DEPTH_QUADS = DEPTH // (PAIR * LANES_EACH)      # pairs of a window that one of them loads for an instruction
 
 
 def first_layer_refusal(spec: KernelSpec) -> str | None:
@@ -31,3 +35,16 @@ def pixel_of(spec: KernelSpec) -> int:
 def finds_pixels(spec: KernelSpec) -> bool:
     """Whether what stands in the padding is a pixel of the image."""
     return any(map(any, spec.padding)) and spec.padding_mode.reads_image
+
+
+def run_of(spec: KernelSpec) -> tuple[int, int]:
+    """Elements of a window that lie side by side in x, and how many such runs it has."""
+    taps = spec.s if spec.dilation[1] == 1 else 1
+    length = taps * pixel_of(spec)
+    return length, spec.reduction // length
+
+
+def quads_of(pairs: int, spans: int) -> tuple[int, int]:
+    """Fours of pairs, one of each of the lanes that share an output, of so many runs of so many pairs: those that lie
+    side by side, and those of what is left of runs."""
+    return spans * (pairs // LANES_EACH), -(-spans * (pairs % LANES_EACH) // LANES_EACH)

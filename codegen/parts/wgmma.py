@@ -10,7 +10,9 @@ import functools
 
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.descriptors import Descriptor, Walk
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import Arch
+from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
 TARGET = Arch(9, 0, "a")        # the one architecture that has it
@@ -28,6 +30,7 @@ THREADS = WARP_GROUP * (GROUPS + 1)
 FEWER_REGISTERS, MORE_REGISTERS = 40, 232       # of a thread that copies, that multiplies: 64,512 of a block
 MOST_SUMS = 192                 # of a thread
 LEAST_STAGES, MOST_STAGES = 2, 8
+FLOATS = (Numerics.FP16X3, Numerics.TF32)       # arithmetic of float32 elements
 CLOCK = 1.755e9                 # cycles a second that are modelled: with the tensor cores at work
 # Cycles of a multiprocessor
 COLUMN_CYCLES = 0.5             # of an instruction, a column
@@ -66,6 +69,14 @@ class WgmmaShape:
                    operands=", ".join(f'"+f"(sums[{i}])' for i in range(sums)),
                    words=", ".join(f"%{sums + i}" for i in range(WORDS)), words_b=sums + WORDS,
                    words_add=sums + WORDS + 1)
+
+
+def float_units_refusal(spec: KernelSpec) -> str | None:
+    """Why products of float32 units are not served, where these are asked for."""
+    if spec.dtype is not DType.FLOAT32 or spec.numerics is not Numerics.FLOAT32:
+        return None
+    return ("products of float32 units are not served, only fp16x3 (by default for sums of at least "
+            f"{LEAST_PRODUCTS} products) and tf32")
 
 
 def walking(pixels: Descriptor, spec: KernelSpec) -> Descriptor:

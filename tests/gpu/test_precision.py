@@ -186,13 +186,13 @@ def test_large_planes(c, side, size):
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("kind", precision.KINDS)
 def test_first_layers_are_no_less_exact(kind, layout):
-    """And the CPU device, which cuts sums of TF32 as this GPU's tensor cores do, gives the same bits."""
+    """And the CPU device, which cuts sums as this GPU's tensor cores do, gives the same bits."""
     planes = ConvShape(n=3, c=3, h=37, w=44, k=40, r=7, s=7, padding=3)
     x, w = precision.KINDS[kind](np.random.default_rng([5, *map(ord, kind)]), planes)
     given = x if layout == "NCHW" else nhwc(x)
     shape = ConvShape.of(given.shape, w.shape, layout=layout, padding=3)
-    y = of_rows(shape, "taps_float32", "tf32x3")(given, w)
-    plan = plan_layer(shape, algorithm="taps_float32", arch=support.arch(), precision="tf32x3")
+    y = of_rows(shape, "taps_float32", "fp16x3")(given, w)
+    plan = plan_layer(shape, algorithm="taps_float32", arch=support.arch(), precision="fp16x3")
     assert np.array_equal(checks.cpu_kernel(plan)(given, w).view("u4"), y.view("u4"))
     units = of_rows(planes, "direct", "ieee")(x, w)
     y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
@@ -210,11 +210,11 @@ def test_large_first_layers_give_the_same_bits_in_every_call(layout):
     rng = np.random.default_rng(4)
     x, w = rng.standard_normal(shape.input_shape).astype("f4"), rng.standard_normal(shape.weight_shape).astype("f4")
     x = x if layout == "NCHW" else nhwc(x)
-    ours = of_rows(shape, "taps_float32", "tf32x3")
+    ours = of_rows(shape, "taps_float32", "fp16x3")
     y = ours(x, w)
     layer = dict(stride=2, padding=3, layout=layout, device="cuda", precision="ieee")
     magnitude = warpconv.conv2d(np.abs(x), np.abs(w), **layer)
-    share = (shape.reduction + 2) * 2.0**-23 + Numerics.TF32X3.dropped
+    share = (shape.reduction + 2) * 2.0**-23 + Numerics.FP16X3.dropped
     assert (np.abs(y - warpconv.conv2d(x, w, **layer)) <= (share + shape.reduction * 2.0**-23) * magnitude).all()
     for _ in range(10):
         assert np.array_equal(ours(x, w).view("u4"), y.view("u4"))

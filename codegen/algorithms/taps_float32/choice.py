@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -9,62 +10,83 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
-from warpconv.codegen.parts.first_layers import pixel_of
-from warpconv.codegen.parts.wgmma import COLUMN_CYCLES, ROWS
+from warpconv.codegen.parts.wgmma import ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (GROUP_RUNS, RUN, SPLIT_PRODUCTS, WIDE, can_stage, depths_of, halo, is_split, more_registers,
-                      planned_registers, shared_bytes, steps_of, store_width, widest_copy)
-from .options import Stores, TapsFloat32Options
+from .numbers import (RUN, SPLIT_PRODUCTS, STORES, column_unit, depths_of, filter_blocks, is_split, line_width,
+                      make_numbers, more_registers, planned_registers, sets_of, shared_bytes, steps_of, store_width)
+from .options import TapsFloat32Options
 
-GROUPS = (2, 3)
+GROUPS = (2, 3, 4)
+BUFFERS = (2, 3, 4, 6)
+RAWS = (1, 2)
+COPIERS = (4, 8)                    # warps that copy: one group of them or two
 TILE_Q = (8, 16, 32, 64)
-ITEMS = (1, 2)                      # of a group in a tile
-FILTERS = (32, 48, 64, 96, 128)
-STAGES = (2, 3, 4, 6, 8)
-# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 3,053 plans of 20 layers (first layers, 1 to 16 channels; batch
-# 128 to 1, both layouts, tf32x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.04
+ITEMS = (1, 2, 4)                   # of a tile
+FILTERS = (16, 32, 48, 64, 96, 128)
+MOST_PASSES = 4
+TILE_COUNTS = 2                     # of filters' tiles: as few as fit, and the next
+# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 1,771 plans of 17 layers (first layers of 1 to 12 channels; batch
+# 128 to 1, both layouts, fp16x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.07
 # times as long as the quickest in the mean
-STEP_CYCLES = 495.0         # of a group's step besides its products: the next one's factors, barriers
-SUMS_CYCLES = 22.5          # of eight filters' sums, added to the others
-SHARED_CYCLES = 203.0       # of a step, of what groups share
-PRODUCT_SHARE = 0.856       # of the cycles that wgmma is taken to have for a column: these are timed at a higher clock
-RING_CYCLES = 188.0         # of a step that waits for its filters, over the stages
-STORE_CYCLES = 59.0         # of eight filters of 64 outputs,
-PLANE_CYCLES = 17.0         # those that lanes exchange in NCHW besides,
-SHORT_SHARE = 2.85          # times as long as the first where their runs lie in two rows
-COPY_CYCLES, LINE_CYCLES = 16.0, 31.0       # of 32 lanes' copies, and of a line of the image
-TILE_CYCLES = 1467.0        # from a tile's first copy to its last
-START_CYCLES = 5706.0
-PARTLY_STORED = 1.69        # bytes of memory more for each of y's, in NCHW where rows do not begin with 32 bytes, of
-                            # stores of sixteen columns
-MEMORY_SHARE = 0.988        # of the bytes, at the speed of a copy
-OVERLAPPED = 0.7            # of the lesser of memory and arithmetic
+DEPTH_CYCLES, COLUMN_CYCLES = 20.3, 0.433   # of an instruction's factors: their loads, and each filter's products
+SUMS_CYCLES = 3.1           # of eight filters' sums of a step, added to the others
+STORE_CYCLES = {Layout.NHWC: 4.9, Layout.NCHW: 79.5}       # of eight filters of 64 outputs, beside memory's
+SHORT_SHARE = 0.16          # and so much more in NCHW where runs lie in two rows
+NARROW_SHARE = 0.3          # and for each store besides, in NHWC (not measured)
+TILE_CYCLES, RAW_CYCLES = 962.0, 273.0      # of a tile's way to halves, and more where one is copied after the other
+COPY_CYCLES, SPLIT_CYCLES = 58.1, 90.8      # of a warp's copies of 16 bytes, and of its words of halves,
+COPIERS_POWER = 0.445       # more of twice as many warps
+PLAIN_SHARE, ODD_SHARE = 0.8, 1.5           # so much of these without a low part, with two copies of a line
+TILE_POWER = 1.26           # how far the longer of a tile's way to halves and its products hides the other
+START_CYCLES = 2000.0
+MEMORY_SHARE = 1.14         # of the bytes, at the speed of a copy
+MEMORY_POWER = 1.9          # how far the longer of memory and arithmetic hides the other
+SECTOR = 32                 # bytes that memory is written by; in NCHW rows of y may begin inside of them:
+WHOLE_SHARE, PARTLY_SHARE = 0.54, 3.65      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
+PARTLY_POWER = 0.58         # fewer of wide ones,
+KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
 def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
     """Whether registers and shared memory hold it."""
     return (shared_bytes(spec, options) <= spec.hardware.shared_block
-            and planned_registers(spec, options) <= more_registers(options))
+            and planned_registers(spec, options, sets_of(spec, options)) <= more_registers(options))
 
 
-def candidates(spec: KernelSpec) -> Iterator[TapsFloat32Options]:
-    """Every tile that fits: filters in tiles that waste little, the filter resident or in a ring."""
-    unit = -(-spec.k // RUN) * RUN
-    widths = {f for f in (*FILTERS, unit) if f <= min(unit, max(FILTERS))}
-    least = min(-(-spec.k // f) * f for f in widths)
-    steps = steps_of(spec)
-    for filters in sorted(f for f in widths if -(-spec.k // f) * f <= 1.34 * least):
-        for groups in GROUPS:
-            for items in ITEMS:
-                runs = GROUP_RUNS * groups * items
-                for tile_q in (q for q in TILE_Q if runs % (q // RUN) == 0):
-                    for stages in sorted({min(s, steps) for s in (*STAGES, steps)}):
-                        options = TapsFloat32Options(tile_p=runs // (tile_q // RUN), tile_q=tile_q, filters=filters,
-                                                     groups=groups, stages=stages)
-                        yield from (made for stores in Stores
-                                    if fits(spec, replace(made := replace(options, stores=stores), vector=WIDE)))
+def candidates(spec: KernelSpec, vector: int = 1) -> Iterator[TapsFloat32Options]:
+    """Every tile that fits: filters in as few tiles as fit, or one more; up to two buffers more than groups and two raw
+    tiles, where they fit."""
+    store = store_width(spec)
+    unit = column_unit(TapsFloat32Options(store_vector=store))
+    whole = -(-spec.k // unit) * unit
+    widths = {f for f in (*FILTERS, whole) if f <= min(whole, max(FILTERS)) and f % unit == 0}
+    tiles = {-(-spec.k // f): f for f in sorted(widths, reverse=True)}      # the narrowest of so many tiles
+    counts = 0
+    for count in sorted(tiles):
+        found = list(_tiles(spec, tiles[count], vector, store))
+        yield from found
+        counts += bool(found)
+        if counts == TILE_COUNTS:
+            return
+
+
+def _tiles(spec: KernelSpec, filters: int, vector: int, store: int) -> Iterator[TapsFloat32Options]:
+    """Those of so many filters that fit."""
+    count = -(-spec.k // filters)
+    passes = {1, min(count, MOST_PASSES)}
+    for groups, items, tile_q, copiers, several in itertools.product(GROUPS, ITEMS, TILE_Q, COPIERS,
+                                                                     sorted(passes)):
+        if tile_q > ROWS * items:
+            continue
+        tile = TapsFloat32Options(tile_p=ROWS * items // tile_q, tile_q=tile_q, filters=filters, passes=several,
+                                  groups=groups, copiers=copiers, vector=vector, store_vector=store)
+        made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
+            sorted((b for b in BUFFERS if groups <= b <= groups + 2), reverse=True), sorted(RAWS, reverse=True)))
+        found = next((one for one in made if fits(spec, one)), None)
+        if found is not None:
+            yield found
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Options:
@@ -73,45 +95,63 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = (made for options in candidates(spec)
-            if not (made := widened(spec, options, shape)).staged or can_stage(spec, made, shape))
-    return min(made, key=lambda options: cycles(spec, options, shape))
-
-
-def widened(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> TapsFloat32Options:
-    """With copies and stores as wide as the layer's sizes allow."""
-    return replace(options, vector=widest_copy(spec, options, shape), store_vector=store_width(spec, options))
+    return min(candidates(spec, line_width(spec, shape)), key=lambda options: cycles(spec, options, shape))
 
 
 def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:
-    """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes. Groups multiply beside
-    each other; a tile's pixels are copied while those of the one before are multiplied."""
-    filter_tiles = -(-spec.k // options.filters)
-    chip = max(1, spec.hardware.multiprocessors // filter_tiles)
-    rounds = -(-shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) // chip)
-    rows, line = halo(spec, options)
-    lines = rows * (spec.c // pixel_of(spec))
-    copied = TILE_CYCLES + lines * (COPY_CYCLES * -(-line // options.vector // LANES) + LINE_CYCLES)
-    items = options.tile_p * options.tile_q // ROWS // options.groups
-    arithmetic = rounds * max(items * _item_cycles(spec, options), copied)
-    moved: float = shape.bytes_moved
-    if spec.layout is Layout.NCHW and shape.q % RUN:
-        partly = PARTLY_STORED * (2 if options.tile_q == RUN else 1)
-        moved += partly * spec.dtype.itemsize * math.prod(shape.output_shape)
-    lesser, greater = sorted((arithmetic, MEMORY_SHARE * moved / spec.hardware.copied_bytes))
-    return START_CYCLES + greater + (1 - OVERLAPPED) * lesser
+    """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes. One group stores while
+    others multiply; a tile's pixels are copied and split while those before are multiplied."""
+    chip = max(1, spec.hardware.multiprocessors // filter_blocks(spec, options))
+    tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q)
+    of_block = -(-tiles // chip)
+    multiplied, stored = _group_cycles(spec, options)
+    together = multiplied + stored / min(options.groups, of_block)
+    split = _split_cycles(spec, options)
+    arithmetic = of_block * _beside(together, split, TILE_POWER)
+    memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
+    return START_CYCLES + split + multiplied + stored + _beside(arithmetic, memory, MEMORY_POWER)
 
 
-def _item_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
-    """Of all groups' 64 outputs each: one group's way from step to step, or what they share."""
-    steps, blocks, products = steps_of(spec), options.filters // RUN, SPLIT_PRODUCTS if is_split(spec) else 1
-    multiplied = PRODUCT_SHARE * COLUMN_CYCLES * depths_of(spec) * options.filters * products
-    alone = steps * (STEP_CYCLES + (SUMS_CYCLES * blocks if is_split(spec) else 0.0)) + multiplied
-    waits = 0.0 if options.stages == steps else RING_CYCLES * steps / options.stages
-    stored = STORE_CYCLES
-    if spec.layout is Layout.NCHW:
-        stored = PLANE_CYCLES + STORE_CYCLES * (SHORT_SHARE if options.tile_q == RUN else 1.0)
-    return max(alone, options.groups * (multiplied + SHARED_CYCLES * steps)) + waits + stored * blocks
+def _beside(one: float, other: float, power: float) -> float:
+    """How long both take beside each other."""
+    lesser, greater = sorted((one, other))
+    return float(greater * (1 + (lesser / greater)**power)**(1 / power))
+
+
+def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
+    """From a tile's first copy to its last word of halves."""
+    made = make_numbers(spec, options)
+    lines = made.lines
+    copies = -(-lines * made.piece_lanes // (options.copiers * LANES)) * made.piece_rounds
+    batches = -(-lines // (made.lines_apart * made.lines_at_once))
+    words = batches * made.lines_at_once * made.rounds * (ODD_SHARE if made.odd_pixel else 1.0)
+    each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if made.split else PLAIN_SHARE)
+    return (TILE_CYCLES + (RAW_CYCLES if options.raws == 1 else 0.0)
+            + each * (options.copiers / min(COPIERS))**COPIERS_POWER)
+
+
+def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float, float]:
+    """Of a tile: a group's products and its stores."""
+    blocks, items = options.filters / RUN, options.passes * options.tile_p * options.tile_q // ROWS
+    products = SPLIT_PRODUCTS if is_split(spec) else 1
+    multiplied = depths_of(spec) * (DEPTH_CYCLES + COLUMN_CYCLES * options.filters * products)
+    multiplied += steps_of(spec) * SUMS_CYCLES * blocks if is_split(spec) else 0.0
+    stored = STORE_CYCLES[spec.layout] * blocks
+    if spec.layout is Layout.NHWC:
+        stored *= 1 + NARROW_SHARE * (max(STORES) // options.store_vector - 1)
+    elif options.tile_q == RUN:
+        stored *= 1 + SHORT_SHARE
+    return items * multiplied, items * stored
+
+
+def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:
+    """That go to and from memory, as if at the speed of a copy."""
+    moved = MEMORY_SHARE * shape.bytes_moved
+    if spec.layout is Layout.NHWC or shape.q % RUN == 0:
+        return moved
+    written = max(0.0, spec.dtype.itemsize * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
+    narrow = PARTLY_SHARE * (SECTOR / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
+    return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
 
 
 def instructions(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
-from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
-from warpconv.codegen.parts.wgmma import BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, ROW_BYTES, ROWS, WARP_GROUP, WgmmaShape
+from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, quads_of, run_of
+from warpconv.codegen.parts.lines import Lines, lanes_for, lines_of
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
+                                          WgmmaShape)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import TapsFloat32Options
 
-ITEMSIZE = 4
-DEPTH = 8                       # products of an instruction
-STEP = ROW_BYTES // ITEMSIZE    # of a step: a row of a filter in shared memory
-LANES_EACH = 4                  # lanes that share an output's products
-RUN = 8                         # output columns that lie side by side in the sums
-GROUP_RUNS = ROWS // RUN        # of a warp group's 64 outputs: two of each warp
-HALOS = 2                       # places of a tile's pixels: one is multiplied while the other one is filled
-COPIERS = 3                     # warps that copy pixels; the first thread of a fourth one copies filters
-FEWER_REGISTERS = 56            # of a thread that copies; the others have what is left of the file
+ITEMSIZE, HALF_BYTES = 4, 2
+WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
+ROW_DEPTHS = ROW_BYTES // (HALF_BYTES * DEPTH)  # instructions that take the halves of a row in shared memory
+SUMMED_DEPTHS = 2               # instructions whose sums begin at zero where factors are split
+RUN = 8                         # outputs of a warp that the sums have one below the other
+WARP_RUNS = 2
+FEWER_REGISTERS = 56            # of a thread that copies,
+WORDS_AT_ONCE = 8               # and the words of halves that it makes at a time
 MOST_REGISTERS = 224
-REGISTERS_BESIDE = 40           # of a thread that multiplies, beside sums and factors
-HALO_BARRIERS, STAGE_BARRIERS = 2, 2
+# Of a thread that multiplies, beside sums, factors and places
+REGISTERS_BESIDE = {Numerics.FP16X3: 52, Numerics.TF32: 40}
+REGISTERS_PLANES = 6            # and in NCHW, where lanes exchange outputs
 SIDE_THREADS = 256
+MOST_SETS = 3
 SPLIT_PRODUCTS = 3              # of the four of two factors' parts
-WIDE = CELL_BYTES // ITEMSIZE   # elements of the widest copy
 STORES = (4, 2, 1)
-PAIR = 16                       # columns of two blocks, whose filters a lane may have side by side
-UNROLLED = 8                    # copies of a line that are written one after the other
+RANGE_BYTES, SCALE_BYTES = 8, 8                 # what copying warps tell each other, and the others of a tile
+RANGES = 2                      # by turns
+# Binary digits that a factor may be below the largest of its scale without losing any: those of two halves, the low one
+# times 2^11, and those of one
+KEPT_DIGITS = {Numerics.FP16X3: 27, Numerics.TF32: 28}
+# Beside factors below that, sums count that are this often their number of products: in both parts' scales, where a
+# tile's largest factors are 2^14 to 2^15. What such factors lose is then a quarter of a float's last digit, or 2^-14 of
+# what rounding does
+LEAST_SUM = {Numerics.FP16X3: 64, Numerics.TF32: 32}
 
 
 @dataclass(frozen=True)
@@ -40,186 +49,264 @@ class TapsFloat32Numbers:
     arguments: tuple[Argument, ...]
     shape: WgmmaShape
     split: bool                 # whether factors have two parts,
-    parts: int                  # of which the filter has so many in memory
+    parts: int                  # or one
     threads: int
     fewer_registers: int
     more_registers: int
+    whole_lines: bool           # whether every line of x begins with 16 bytes
     products: int               # of an output
+    run_length: int             # elements of a window that lie side by side in x,
+    spans: int                  # and such runs of a window
+    by_tap: bool                # whether each tap is one of its own,
+    moving: bool                # and begins at a side of a pair of its own
+    depths: int                 # instructions of all products
+    step_depths: int            # of these a step
     steps: int
-    pairs: int                  # of these before the last, whose factors are loaded by turns,
-    one_more: bool              # and whether one is left
-    depths: int                 # a step's instructions,
-    last_depths: int            # and the last step's
-    lane_values: int            # of a lane in a step, of one window
-    guarded: bool               # whether the last step has fewer products
-    depth_cells: int            # an instruction's products along a row, in 16 bytes
-    filter_bytes: int           # of a stage: one part
-    stage_bytes: int
-    resident: bool              # whether the filter stays
-    filter_tiles: int
+    sets: int                   # steps whose factors a thread has at a time
+    rows: int                   # of a filter in shared memory
+    row_depths: int             # instructions that take the products of one,
+    row_words: int              # and these, of a part
+    row_cells: int              # of 16 bytes: such a row of all filters
+    low_cells: int              # from a row's high parts to its low ones
+    whole_quads: int            # of a span: four pairs side by side, one of each of four lanes
+    rest_pairs: int             # pairs that are left of one
+    span_quads: int             # fours of all spans,
+    rest_quads: int             # of what is left of them,
+    quads: int                  # and all
+    filter_blocks: int          # blocks that share out filters
+    filter_rows: int            # filters of all tiles
+    filter_cells: int           # copies of a tile's filters
+    scales_from: int            # floats of the prepared filter before its filters' scales,
+    floats_from: int            # before the filter as it was,
+    prepared: int               # and all
     blocks: int                 # eights of filters in a tile
-    runs_across: int
-    items: int                  # of a group of warps in a tile
-    next_run: int               # elements from a window to that of the other run of its warp
+    together: int               # of these whose filters a lane stores side by side
+    runs_across: int            # of a tile's row
+    items: int                  # of a tile: 64 outputs
     halo_rows: int
     pixel: int                  # elements of a pixel in a line of the image
-    line: int                   # elements of such a line in shared memory,
-    before: int                 # of these before the first that a window reads
+    odd_pixel: bool             # whether every second column's window begins inside of a word
+    line: int                   # elements from a line to the next as they are copied, or at least
+    lead: int                   # elements of a line before the first that a window reads
     pieces: int                 # copies of a line,
-    rounds: int                 # of a lane
-    whole_line: bool            # whether each round has one for every lane
-    unrolled: int
+    piece_lanes: int            # by so many threads,
+    piece_rounds: int           # so often
     lines: int                  # of a tile
     planes: int                 # planes of channels in shared memory,
-    plane: int                  # elements of one
-    halo: int                   # elements of a tile's pixels there
-    boxes: int                  # in which a group's outputs are copied from shared memory,
-    box_filters: int            # filters of one
-    staged_bytes: int           # of a group's
-    staged_at: int
-    halos_at: int
-    offsets_at: int             # where elements lie in a window, by their number
+    plane: int                  # elements from one to the next as they are copied, or at least
+    raw: int                    # elements of a tile's pixels so
+    covered: int                # elements of a line that windows read
+    words: int                  # of a line of halves
+    line_lanes: int             # that split such a line, a word each at a time,
+    rounds: int                 # so often
+    lines_apart: int            # lines at a time by all threads that copy,
+    lines_at_once: int          # and of these a thread has so many at once
+    plane_words: int            # of a channel's lines
+    copy_words: int             # of all lines: a copy for windows that begin with a word, one for the others
+    part_words: int             # of all copies
+    buffer_words: int           # of both parts
+    edges: bool                 # whether columns stand in the padding
+    find_pixels: bool           # whether what stands in the padding is a pixel of the image
+    kept_digits: int
+    least_sum: float            # below which sums do not count beside factors that lose digits
+    raws_at: int
+    halves_at: int
+    scales_at: int
+    ranges_at: int
     barriers_at: int
     shared_bytes: int
-    find_pixels: bool           # whether what stands in the padding is a pixel of the image
-    image: int                  # elements of the filter as the tensor cores take it
-    prepared_bytes: int
-    copiers: int = COPIERS
-    step: int = STEP
+    depth_cells: int = DEPTH * HALF_BYTES // CELL_BYTES
     side_threads: int = SIDE_THREADS
 
 
 def is_split(spec: KernelSpec) -> bool:
-    """Whether factors have two parts of TF32."""
-    return spec.numerics is Numerics.TF32X3
+    """Whether factors have two parts."""
+    return spec.numerics is Numerics.FP16X3
 
 
 def parts_of(spec: KernelSpec) -> int:
-    """Of a filter's factor."""
+    """Of a factor."""
     return 2 if is_split(spec) else 1
+
+
+def is_odd(spec: KernelSpec) -> bool:
+    """Whether every second column's window begins inside of a word: for these lines of halves are there twice."""
+    return spec.stride[1] * pixel_of(spec) % PAIR == 1
+
+
+def is_moving(spec: KernelSpec) -> bool:
+    """Whether a window's runs begin at sides of pairs of their own."""
+    return spec.dilation[1] > 1 and spec.dilation[1] * pixel_of(spec) % PAIR == 1
+
+
+def run_pairs(spec: KernelSpec) -> int:
+    """Pairs that hold a run of a window's elements."""
+    length, _ = run_of(spec)
+    return length // PAIR + 1 if is_moving(spec) else -(-length // PAIR)
+
+
+def window_quads(spec: KernelSpec) -> tuple[int, int]:
+    """Fours of pairs of a window: of whole runs, and of what is left of them."""
+    return quads_of(run_pairs(spec), run_of(spec)[1])
 
 
 def depths_of(spec: KernelSpec) -> int:
     """Instructions of all products."""
-    return -(-spec.reduction // DEPTH)
+    return -(-sum(window_quads(spec)) // DEPTH_QUADS)
+
+
+def step_depths(spec: KernelSpec) -> int:
+    """Instructions whose factors are loaded together."""
+    return SUMMED_DEPTHS if is_split(spec) else ROW_DEPTHS
 
 
 def steps_of(spec: KernelSpec) -> int:
     """Of the reduction."""
-    return -(-spec.reduction // STEP)
+    return -(-depths_of(spec) // step_depths(spec))
 
 
-def columns_before(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Elements of a line before the first that a window reads: copies begin at whole 16 bytes of the image's rows."""
-    padding = spec.padding[1][0] * pixel_of(spec)
-    return -padding % options.vector
+def row_depths(spec: KernelSpec) -> int:
+    """Instructions that take the products of a filter's row in shared memory, which has both parts."""
+    return ROW_DEPTHS // parts_of(spec)
 
 
-def halo(spec: KernelSpec, options: TapsFloat32Options) -> tuple[int, int]:
-    """Rows of the input that a tile of outputs reads, and elements of a line of them in shared memory."""
-    rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
-        (options.tile_p, options.tile_q), spec.stride, spec.extents))
-    line = columns_before(spec, options) + columns * pixel_of(spec)
-    return rows, -(-line // options.vector) * options.vector
+def rows_of(spec: KernelSpec) -> int:
+    """Of a filter in shared memory."""
+    return -(-depths_of(spec) // row_depths(spec))
 
 
-def halo_elements(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Of a tile's pixels, in whole 16 bytes."""
-    rows, line = halo(spec, options)
-    return -(-(spec.c // pixel_of(spec)) * rows * line // WIDE) * WIDE
+def halo(spec: KernelSpec, options: TapsFloat32Options) -> Lines:
+    """A tile's pixels as they are copied."""
+    return lines_of(spec, (options.tile_p, options.tile_q), options.vector > 1, WIDE)
 
 
-def stage_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Of a step of the filter."""
-    return parts_of(spec) * options.filters * ROW_BYTES
+def covered(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Elements of a line that a tile's windows read."""
+    return ((options.tile_q - 1) * spec.stride[1] + spec.extents[1]) * pixel_of(spec)
 
 
-def staged_bytes(options: TapsFloat32Options) -> int:
-    """Of a group's outputs where they are stored by way of shared memory."""
-    return ITEMSIZE * ROWS * options.filters if options.staged else 0
+def line_words(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Of a line of halves: its elements, and what pairs have behind the last window's."""
+    pixel, spans = pixel_of(spec), run_of(spec)[1]
+    last_window = (options.tile_q - 1) * spec.stride[1] * pixel
+    last_run = (spec.s - 1) * spec.dilation[1] * pixel if spec.dilation[1] > 1 and spans else 0
+    read = last_window // PAIR + last_run // PAIR + run_pairs(spec)
+    return max(read, -(-covered(spec, options) // PAIR))
 
 
-def box_filters(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Filters that are copied from there at a time: in NHWC a row of 128 bytes, in NCHW all."""
-    return STEP if spec.layout is Layout.NHWC else options.filters
+def buffer_words(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Of a tile's pixels in halves, in whole 16 bytes."""
+    lines = halo(spec, options).rows * (spec.c // pixel_of(spec))
+    words = parts_of(spec) * (2 if is_odd(spec) else 1) * lines * line_words(spec, options)
+    return -(-words // WIDE) * WIDE
 
 
-def can_stage(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape | None) -> bool:
-    """Whether descriptors copy outputs: rows of y are whole 16 bytes, filters whole boxes."""
-    if spec.layout is Layout.NHWC:
-        return options.filters % STEP == 0 and store_width(spec, options) == WIDE == options.store_vector
-    return shape is not None and shape.q % WIDE == 0
+def filter_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Of a tile's filters in shared memory."""
+    return rows_of(spec) * options.filters * ROW_BYTES
+
+
+def filter_blocks(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Blocks that share out filters."""
+    return -(-spec.k // (options.passes * options.filters))
 
 
 def shared_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Of a block: filters, outputs, pixels, where elements lie, barriers."""
-    barriers = HALO_BARRIERS * HALOS + STAGE_BARRIERS * options.stages
-    return (options.stages * stage_bytes(spec, options) + options.groups * staged_bytes(options)
-            + ITEMSIZE * (HALOS * halo_elements(spec, options) + STEP * steps_of(spec)) + BARRIER_BYTES * barriers)
+    """Of a block: filters, pixels as floats and in halves, scales, what copying warps tell each other, barriers."""
+    pixels = options.raws * halo(spec, options).elements + options.buffers * buffer_words(spec, options)
+    return (options.passes * filter_bytes(spec, options) + ITEMSIZE * pixels
+            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * options.copiers * RANGE_BYTES)
+
+
+def threads_of(options: TapsFloat32Options) -> int:
+    """Of a block."""
+    return WARP_GROUP * options.groups + LANES * options.copiers
 
 
 def more_registers(options: TapsFloat32Options) -> int:
-    """Of a thread that multiplies: what those that copy leave."""
-    left = REGISTER_FILE - WARP_GROUP * FEWER_REGISTERS
+    """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
+    threads = threads_of(options)
+    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
+    left = launched - LANES * options.copiers * FEWER_REGISTERS
     return min(MOST_REGISTERS, left // (WARP_GROUP * options.groups) // REGISTER_UNIT * REGISTER_UNIT)
 
 
-def planned_registers(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Of a thread that multiplies: sums, where factors are split those of a step, and both windows' factors, of
-    this step and the next."""
-    sums, factors = options.filters * ROWS // WARP_GROUP, 2 * 2 * STEP // LANES_EACH
-    return (2 * (sums + factors) if is_split(spec) else sums + factors) + REGISTERS_BESIDE
+def planned_registers(spec: KernelSpec, options: TapsFloat32Options, sets: int) -> int:
+    """Of a thread that multiplies: sums (where factors are split three: those of a step, those of high parts and of a
+    low one), places of factors, and factors of so many steps."""
+    sums = options.filters * ROWS // WARP_GROUP * (3 if is_split(spec) else 1)
+    factors = sets * step_depths(spec) * LANES_EACH * parts_of(spec)
+    beside = REGISTERS_BESIDE[spec.numerics] + (REGISTERS_PLANES if spec.layout is Layout.NCHW else 0)
+    return sums + window_quads(spec)[1] + factors + beside
 
 
-def widest_copy(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape | None) -> int:
-    """Elements of a copy: 16 bytes where rows of the image are whole numbers of these, and tiles begin at one."""
-    pixel = pixel_of(spec)
-    whole = shape is not None and shape.w * pixel % WIDE == 0 and options.tile_q * spec.stride[1] * pixel % WIDE == 0
-    return WIDE if whole and not finds_pixels(spec) else 1
+def sets_of(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and, where there are
+    registers for them, those that come."""
+    most = min(MOST_SETS, steps_of(spec))
+    fits = (sets for sets in range(most, 1, -1) if planned_registers(spec, options, sets) <= more_registers(options))
+    return next(fits, min(2, most))
 
 
-def store_width(spec: KernelSpec, options: TapsFloat32Options) -> int:
-    """Filters of a store: four come from two blocks of columns, all of which are whole pairs."""
-    if spec.layout is Layout.NCHW:
-        return 1
-    pairs = spec.k % PAIR == options.filters % PAIR == 0
-    return next(width for width in STORES if spec.k % width == 0 and (width < WIDE or pairs))
+def lines_at_once(lines: int, apart: int, most: int) -> int:
+    """Lines whose words a thread loads before it splits them: at most ``most``, in batches alike."""
+    each = -(-lines // apart)
+    batches = -(-each // max(1, most))
+    return -(-each // batches)
 
 
-def fitted(spec: KernelSpec, options: TapsFloat32Options) -> TapsFloat32Options:
-    """``options`` with no more stages than steps."""
-    return replace(options, stages=min(options.stages, steps_of(spec)))
+def line_width(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """``vector``: whether lines of x are whole numbers of 16 bytes."""
+    return WIDE if shape is not None and shape.w * pixel_of(spec) % WIDE == 0 else 1
+
+
+def store_width(spec: KernelSpec) -> int:
+    """Filters of a store."""
+    return 1 if spec.layout is Layout.NCHW else next(width for width in STORES if spec.k % width == 0)
+
+
+def column_unit(options: TapsFloat32Options) -> int:
+    """Filters that a tile has a whole number of: those of the blocks that a lane stores from at once."""
+    return max(COLUMN_UNIT, LANES_EACH * options.store_vector)
 
 
 def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
                  arguments: tuple[Argument, ...] = ()) -> TapsFloat32Numbers:
     """All numbers of plan values that fit together."""
-    rows, line = halo(spec, options)
-    steps, pixel = steps_of(spec), pixel_of(spec)
-    runs_across = options.tile_q // RUN
-    staged_at = options.stages * stage_bytes(spec, options)
-    halos_at = staged_at + options.groups * staged_bytes(options)
-    offsets_at = halos_at + ITEMSIZE * HALOS * halo_elements(spec, options)
-    barriers_at = offsets_at + ITEMSIZE * STEP * steps
-    image = steps * parts_of(spec) * spec.k * STEP
-    floats = spec.k * spec.reduction if is_split(spec) else 0
-    pieces = line // options.vector
+    lines, pixel, parts, rows = halo(spec, options), pixel_of(spec), parts_of(spec), rows_of(spec)
+    of_tile = lines.rows * (spec.c // pixel)
+    words = line_words(spec, options)
+    rounds, apart = -(-words // lanes_for(words)), LANES * options.copiers // lanes_for(words)
+    copies = 2 if is_odd(spec) else 1
+    blocks = filter_blocks(spec, options)
+    filters, filter_rows = options.passes * filter_bytes(spec, options), blocks * options.passes * options.filters
+    scales_from = blocks * filters // ITEMSIZE
+    length, spans = run_of(spec)
+    pairs, quads = run_pairs(spec), window_quads(spec)
+    halves_at = filters + options.raws * ITEMSIZE * lines.elements
+    scales_at = halves_at + options.buffers * ITEMSIZE * buffer_words(spec, options)
+    ranges_at = scales_at + options.buffers * SCALE_BYTES
     return TapsFloat32Numbers(
-        arguments=arguments, shape=WgmmaShape.of(options.filters), split=is_split(spec), parts=parts_of(spec),
-        threads=WARP_GROUP * (options.groups + 1), fewer_registers=FEWER_REGISTERS,
-        more_registers=more_registers(options), products=spec.reduction, steps=steps, pairs=(steps - 1) // 2,
-        one_more=steps % 2 == 0, depths=STEP // DEPTH,
-        last_depths=depths_of(spec) - (steps - 1) * (STEP // DEPTH), lane_values=STEP // LANES_EACH,
-        guarded=spec.reduction % STEP != 0, depth_cells=DEPTH * ITEMSIZE // CELL_BYTES,
-        filter_bytes=options.filters * ROW_BYTES, stage_bytes=stage_bytes(spec, options),
-        resident=options.stages == steps, filter_tiles=-(-spec.k // options.filters),
-        blocks=options.filters // COLUMN_UNIT, runs_across=runs_across,
-        items=options.tile_p * runs_across // (GROUP_RUNS * options.groups),
-        next_run=ITEMSIZE * (RUN * spec.stride[1] * pixel if runs_across > 1 else spec.stride[0] * line),
-        halo_rows=rows, pixel=pixel, line=line, before=columns_before(spec, options), pieces=pieces,
-        rounds=-(-pieces // LANES), whole_line=pieces % LANES == 0, unrolled=min(UNROLLED, -(-pieces // LANES)),
-        lines=rows * (spec.c // pixel), planes=spec.c // pixel, plane=rows * line, halo=halo_elements(spec, options),
-        boxes=options.filters // box_filters(spec, options), box_filters=box_filters(spec, options),
-        staged_bytes=staged_bytes(options), staged_at=staged_at, halos_at=halos_at, offsets_at=offsets_at,
-        barriers_at=barriers_at, shared_bytes=shared_bytes(spec, options),
-        find_pixels=finds_pixels(spec), image=image, prepared_bytes=ITEMSIZE * (image + floats))
+        arguments=arguments, shape=WgmmaShape.of(options.filters), split=is_split(spec), parts=parts,
+        threads=threads_of(options), fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options),
+        whole_lines=options.vector > 1, products=spec.reduction, run_length=length, spans=spans,
+        by_tap=spec.dilation[1] > 1, moving=is_moving(spec), depths=depths_of(spec),
+        step_depths=step_depths(spec), steps=steps_of(spec), sets=sets_of(spec, options), rows=rows,
+        row_depths=row_depths(spec), row_words=ROW_BYTES // ITEMSIZE // parts,
+        row_cells=options.filters * ROW_BYTES // CELL_BYTES, low_cells=ROW_BYTES // CELL_BYTES // parts,
+        whole_quads=pairs // LANES_EACH, rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1],
+        quads=sum(quads), filter_blocks=blocks, filter_rows=filter_rows,
+        filter_cells=filter_bytes(spec, options) // CELL_BYTES, scales_from=scales_from,
+        floats_from=scales_from + filter_rows, prepared=scales_from + filter_rows + spec.k * spec.reduction,
+        blocks=options.filters // COLUMN_UNIT, together=max(1, options.store_vector // PAIR),
+        runs_across=options.tile_q // RUN, items=options.tile_p * options.tile_q // ROWS, halo_rows=lines.rows,
+        pixel=pixel, odd_pixel=is_odd(spec), line=lines.line, lead=lines.lead, pieces=lines.pieces,
+        piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=of_tile,
+        planes=spec.c // pixel, plane=lines.plane, raw=lines.elements, covered=covered(spec, options), words=words,
+        line_lanes=lanes_for(words), rounds=rounds, lines_apart=apart,
+        lines_at_once=lines_at_once(of_tile, apart, WORDS_AT_ONCE // rounds),
+        plane_words=lines.rows * words, copy_words=of_tile * words, part_words=copies * of_tile * words,
+        buffer_words=buffer_words(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
+        kept_digits=KEPT_DIGITS[spec.numerics], least_sum=float(LEAST_SUM[spec.numerics] * spec.reduction),
+        raws_at=filters, halves_at=halves_at, scales_at=scales_at, ranges_at=ranges_at,
+        barriers_at=ranges_at + RANGES * options.copiers * RANGE_BYTES, shared_bytes=shared_bytes(spec, options))

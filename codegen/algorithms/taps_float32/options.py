@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import enum
-
 from warpconv.codegen.classes import dataclass
-
-
-class Stores(enum.Enum):
-    """How outputs come to y."""
-
-    DIRECT = "direct"       # from registers
-    STAGED = "staged"       # by way of shared memory, from where they are copied by descriptor
 
 
 @dataclass(frozen=True)
 class TapsFloat32Options:
-    """Plan values. A block makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters by ``groups`` groups of four
-    warps, each 64 outputs at a time. Steps of the filter, 32 products each, come to ``stages`` places in turn, and
-    stay there where it has no more steps. ``vector`` elements of a line of the image are copied at a time, outputs
-    stored ``store_vector`` at a time: filters in NHWC. ``stores``: by which way; what is staged is on its way while
-    the group multiplies on."""
+    """Plan values. A group of four warps makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters, 64 at a time; a
+    block's ``groups`` groups have a tile each, and ``passes`` tiles of filters one after the other. ``buffers`` tiles'
+    pixels are in shared memory in halves at a time, ``raws`` of them as floats before; ``copiers`` warps copy and split
+    them. ``vector``: 4 where every line of x begins with 16 bytes, 1 where lines may begin anywhere. Outputs are stored
+    ``store_vector`` at a time: filters in NHWC."""
 
     tile_p: int = 8
-    tile_q: int = 16
+    tile_q: int = 8
     filters: int = 32
+    passes: int = 1
     groups: int = 2
-    stages: int = 3
+    buffers: int = 3
+    raws: int = 2
+    copiers: int = 8
     vector: int = 1
     store_vector: int = 1
-    stores: Stores = Stores.DIRECT
-
-    @property
-    def staged(self) -> bool:
-        return self.stores is Stores.STAGED

@@ -10,12 +10,12 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import QUARTERS
-from warpconv.codegen.parts.first_layers import pixel_of
+from warpconv.codegen.parts.first_layers import PAIR, pixel_of
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (GROUP_RUNS, ITEMSIZE, PAIR, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo,
+from .numbers import (GROUP_RUNS, ITEMSIZE, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo,
                       is_moving, items_of, line_width, more_registers, planned_registers, runs_across, shared_bytes,
                       side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
@@ -101,8 +101,8 @@ def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> flo
     filter_tiles = -(-spec.k // options.filters)
     chip = max(1, spec.hardware.multiprocessors // filter_tiles)
     rounds = -(-shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) // chip)
-    rows, pieces = halo(spec, options)
-    copied = TILE_CYCLES + COPY_CYCLES * rows * (spec.c // pixel_of(spec)) * pieces
+    lines = halo(spec, options)
+    copied = TILE_CYCLES + COPY_CYCLES * lines.rows * (spec.c // pixel_of(spec)) * lines.pieces
     arithmetic = rounds * (max(_tile_cycles(spec, options), copied) + NEXT_CYCLES)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     return START_CYCLES + _beside(arithmetic, memory, MEMORY_POWER)

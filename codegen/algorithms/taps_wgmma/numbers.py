@@ -5,7 +5,9 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
-from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
+from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
+from warpconv.codegen.parts.first_layers import quads_of as quads_of_runs
+from warpconv.codegen.parts.lines import Lines, lead_of, lines_of
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
                                           WgmmaShape)
 from warpconv.codegen.plan import Argument
@@ -15,11 +17,8 @@ from warpconv.codegen.spec import KernelSpec
 from .options import Order, TapsWgmmaOptions
 
 ITEMSIZE = 2
-PAIR = 2                        # neighbours that a lane loads at a time, a word
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
 STEP_DEPTHS = ROW_BYTES // (ITEMSIZE * DEPTH)   # instructions of a step, whose products are a row in shared memory
-LANES_EACH = 4                  # lanes that share an output's products
-DEPTH_QUADS = DEPTH // (PAIR * LANES_EACH)      # pairs of a window that one of them loads for an instruction
 RUN = 8                         # outputs of a warp that the sums have one below the other
 GROUP_RUNS = ROWS // RUN        # of a warp group at a time: two of each warp
 WARP_RUNS = 2
@@ -31,7 +30,6 @@ REGISTERS_BESIDE = {Layout.NHWC: 44, Layout.NCHW: 64}
 SIDE_THREADS = 256
 MOST_SETS = 3
 STORES = (8, 4, 2, 1)
-BORROWED = 7                    # most elements before a line's first, where it does not begin with 16 bytes
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,9 @@ class TapsWgmmaNumbers:
     turning: bool               # and from row to row, where lines have an odd number of elements
     line: int                   # elements from a line to the next in shared memory, or at least
     lead: int                   # elements of a line before the first that a window reads
-    pieces: int                 # copies of a line
+    pieces: int                 # copies of a line,
+    piece_lanes: int            # by so many threads,
+    piece_rounds: int           # so often
     lines: int                  # of a tile
     planes: int                 # planes of channels in shared memory,
     plane: int                  # elements from one to the next, or at least
@@ -126,23 +126,11 @@ def patterns_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return 3 if spec.layout is Layout.NCHW else 2
 
 
-def lead_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Elements of a line in shared memory before the first that a window reads, where lines begin with 16 bytes."""
-    return -spec.padding[1][0] * pixel_of(spec) % WIDE if options.vector > 1 else 0
-
-
-def run_of(spec: KernelSpec) -> tuple[int, int]:
-    """Elements of a window that lie side by side in x, and how many such runs it has."""
-    taps = spec.s if spec.dilation[1] == 1 else 1
-    length = taps * pixel_of(spec)
-    return length, spec.reduction // length
-
-
 def run_pairs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Pairs that hold such a run, at whichever side it begins."""
     length, _ = run_of(spec)
     if versions_of(spec, options) == 1 and not is_moving(spec, options):
-        return -(-(length + lead_of(spec, options) % PAIR) // PAIR)
+        return -(-(length + lead_of(spec, options.vector > 1, WIDE) % PAIR) // PAIR)
     return length // PAIR + 1
 
 
@@ -153,10 +141,8 @@ def is_moving(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
 
 
 def quads_of(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
-    """Fours of pairs, one of each of the lanes that share an output: those that lie side by side, of all runs, and
-    those of what is left of them."""
-    pairs, spans = run_pairs(spec, options), run_of(spec)[1]
-    return spans * (pairs // LANES_EACH), -(-spans * (pairs % LANES_EACH) // LANES_EACH)
+    """Fours of pairs of a window: of whole runs, and of what is left of them."""
+    return quads_of_runs(run_pairs(spec, options), run_of(spec)[1])
 
 
 def depths_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
@@ -169,28 +155,10 @@ def steps_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return -(-depths_of(spec, options) // STEP_DEPTHS)
 
 
-def halo(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
-    """Rows of the input that a tile of outputs reads, and copies of a line of them."""
-    rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
-        (options.tile_p, options.tile_q), spec.stride, spec.extents))
-    before = lead_of(spec, options) if options.vector > 1 else BORROWED
-    beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]      # what pairs have behind a window
-    return rows, -(-(before + columns * pixel_of(spec) + beside) // WIDE)
-
-
-def pitches(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
-    """Elements from a line to the next in shared memory, and from a channel's to the next's. Where lines of x begin
-    anywhere, they are at least as many: each is as far into 16 bytes as it is in x."""
-    rows, pieces = halo(spec, options)
-    if options.vector > 1:
-        return pieces * WIDE, rows * pieces * WIDE
-    return (pieces + 1) * WIDE, (rows * (pieces + 2) + 1) * WIDE
-
-
-def halo_elements(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Of a tile's pixels in shared memory."""
-    planes, (_, plane) = spec.c // pixel_of(spec), pitches(spec, options)
-    return planes * plane if options.vector > 1 else -(-(planes * (plane + BORROWED)) // WIDE) * WIDE
+def halo(spec: KernelSpec, options: TapsWgmmaOptions) -> Lines:
+    """A tile's pixels in shared memory, with what pairs have behind a window."""
+    beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
+    return lines_of(spec, (options.tile_p, options.tile_q), options.vector > 1, WIDE, beside)
 
 
 def version_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
@@ -201,7 +169,7 @@ def version_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a block: filters, pixels, barriers."""
     return (versions_of(spec, options) * version_bytes(spec, options)
-            + options.buffers * (ITEMSIZE * halo_elements(spec, options) + 2 * BARRIER_BYTES)
+            + options.buffers * (ITEMSIZE * halo(spec, options).elements + 2 * BARRIER_BYTES)
             + (options.groups * BARRIER_BYTES if in_turns(options) else 0))
 
 
@@ -276,12 +244,10 @@ def items_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsWgmmaNumbers:
     """All numbers of plan values that fit together."""
-    rows, pieces = halo(spec, options)
-    line, plane = pitches(spec, options)
+    lines = halo(spec, options)
     versions, patterns, pixel = versions_of(spec, options), patterns_of(spec, options), pixel_of(spec)
     filter_tiles, of_version = -(-spec.k // options.filters), version_bytes(spec, options)
     filters = versions * of_version
-    elements = halo_elements(spec, options)
     image = patterns * filter_tiles * filters // ITEMSIZE
     length, spans = run_of(spec)
     depths, pairs, quads = depths_of(spec, options), run_pairs(spec, options), quads_of(spec, options)
@@ -293,15 +259,16 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
         depths=depths, steps=steps_of(spec, options), sets=sets_of(spec, options), step=ROW_BYTES // ITEMSIZE,
         step_cells=options.filters * ROW_BYTES // CELL_BYTES, whole_quads=pairs // LANES_EACH,
         rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1], quads=sum(quads), versions=versions,
-        begins=lead_of(spec, options) % PAIR, moving=is_moving(spec, options), patterns=patterns,
+        begins=lines.lead % PAIR, moving=is_moving(spec, options), patterns=patterns,
         version_bytes=of_version, filter_tiles=filter_tiles, filter_cells=filters // CELL_BYTES, image=image,
         prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
         together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
         in_turns=in_turns(options), by_side=by_side(spec), sides_apart=side_groups(spec) == 2,
         runs_across=runs_across(spec, options), apart=apart, each=apart // (2 if by_side(spec) else 1),
-        items=items_of(spec, options), halo_rows=rows, pixel=pixel, odd_pixel=is_odd(spec),
-        turning=is_odd(spec) and has_odd_lines(spec, options), line=line,
-        lead=lead_of(spec, options), pieces=pieces, lines=rows * (spec.c // pixel), planes=spec.c // pixel, plane=plane,
-        halo=elements, lag=max(1, options.buffers - 2), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
-        halos_at=filters, barriers_at=filters + options.buffers * ITEMSIZE * elements,
+        items=items_of(spec, options), halo_rows=lines.rows, pixel=pixel, odd_pixel=is_odd(spec),
+        turning=is_odd(spec) and has_odd_lines(spec, options), line=lines.line,
+        lead=lines.lead, pieces=lines.pieces, piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds,
+        lines=lines.rows * (spec.c // pixel), planes=spec.c // pixel, plane=lines.plane, halo=lines.elements,
+        lag=max(1, options.buffers - 2), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
+        halos_at=filters, barriers_at=filters + options.buffers * ITEMSIZE * lines.elements,
         shared_bytes=shared_bytes(spec, options))

@@ -21,7 +21,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import first_layer_refusal, pixel_of
+from warpconv.codegen.parts.first_layers import PAIR, first_layer_refusal, pixel_of
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
@@ -29,7 +29,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
-from .numbers import (COPIERS, ITEMSIZE, PAIR, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers, apart_of,
+from .numbers import (COPIERS, ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers, apart_of,
                       column_unit, is_odd, make_numbers, more_registers, planned_registers, shared_bytes)
 from .options import TapsWgmmaOptions
 

@@ -31,11 +31,11 @@ from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.numerics import LEAST_PRODUCTS
 from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import image_of, layer_arguments, named, outputs_of
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET, walking
+from warpconv.codegen.parts.wgmma import (FLOATS, GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET,
+                                          float_units_refusal, walking)
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
 from warpconv.codegen.shape import ConvShape
@@ -51,7 +51,6 @@ from .split import SplitNumbers, is_split, make_split_numbers
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-FLOATS = (Numerics.FP16X3, Numerics.TF32)   # arithmetic of float32 elements
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -61,9 +60,8 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1:
         return f"{spec.groups} groups: a slice of {slice_of(spec)} channels would be of several"
     single = spec.dtype is DType.FLOAT32
-    if single and spec.numerics is Numerics.FLOAT32:
-        return ("products of float32 units are not served, only fp16x3 (by default for sums of at least "
-                f"{LEAST_PRODUCTS} products) and tf32")
+    if (refusal := float_units_refusal(spec)) is not None:
+        return refusal
     if spec.is_volume and spec.numerics is Numerics.FP16X3:
         return "volumes of float32 are served rounded to TF32 alone"
     reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16),

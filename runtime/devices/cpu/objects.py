@@ -47,8 +47,8 @@ HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_fence_barrier_init", "wc_barrier_exp
                      "wc_wgmma_bfloat16s_b_across", "wc_wgmma_halves_across", "wc_wgmma_bfloat16s_across",
                      "wc_wgmma_halves_words", "wc_wgmma_bfloat16s_words", "wc_wgmma_tf32s_words",
                      "wc_wgmma_halves", "wc_wgmma_bfloat16s", "wc_wgmma_tf32s", "wc_wgmma_fence", "wc_wgmma_commit",
-                     "wc_wgmma_wait_sums", "wc_wgmma_wait_group_1", "wc_setmaxnreg_dec",
-                     "wc_setmaxnreg_inc", "wc_store_matrices_4", "wc_store_matrices_2",
+                     "wc_wgmma_wait_sums", "wc_wgmma_wait_sums_but_1", "wc_wgmma_wait_group_1",
+                     "wc_setmaxnreg_dec", "wc_setmaxnreg_inc", "wc_store_matrices_4", "wc_store_matrices_2",
                      "wc_store_matrices_transposed_4", "wc_store_matrices_transposed_2",
                      "wc_load_matrices_transposed_4", "wc_load_matrices_transposed_2")
 _PRIMITIVE = re.compile(rf"^__device__ __forceinline__ [\w *]+ ({'|'.join(PRIMITIVES + HOPPER_PRIMITIVES)})"

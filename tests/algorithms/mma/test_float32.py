@@ -43,7 +43,7 @@ def test_dense_layers_in_nhwc_are_split_by_default(sizes, arch):
     if arch == "sm_90" and sizes[0] % 4 == 0:
         wanted = ("wgmma", Numerics.FP16X3)
     elif arch == "sm_90" and sizes[0] <= MOST_CHANNELS:
-        wanted = ("taps_float32", Numerics.TF32X3)
+        wanted = ("taps_float32", Numerics.FP16X3)
     assert (chosen.algorithm, chosen.spec.numerics) == wanted
     assert select(layer(*sizes, dtype="float32"), arch, precision="ieee").spec.numerics is Numerics.FLOAT32
     quick = select(layer(*sizes, dtype="float32"), arch, precision="tf32")

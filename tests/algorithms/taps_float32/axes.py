@@ -9,58 +9,47 @@ from tests.axes import BORDERS, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, R
 
 # (C, K, groups): filters of every width of a store, and that fill a tile or do not
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
-NAMES = ("tile_p", "tile_q", "filters", "groups", "stages")
-TILES = ((16, 8, 32, 2, 1), (8, 16, 64, 2, 2), (4, 32, 8, 2, 3), (2, 64, 32, 2, 2), (24, 8, 16, 3, 2),
-         (12, 16, 32, 3, 9), (3, 64, 48, 3, 1), (16, 16, 24, 2, 2))
-WAYS = ("tf32x3", "tf32")
+NAMES = ("tile_p", "tile_q", "filters", "passes", "groups", "buffers", "raws", "copiers")
+TILES = ((8, 8, 32, 1, 2, 2, 1, 4), (8, 16, 64, 1, 2, 3, 2, 8), (2, 32, 16, 2, 2, 4, 2, 4), (1, 64, 32, 2, 2, 2, 1, 4),
+         (16, 8, 16, 1, 3, 4, 2, 4), (16, 16, 32, 1, 2, 2, 2, 4), (4, 16, 48, 2, 2, 3, 1, 8), (8, 8, 16, 4, 2, 2, 1, 4))
+WAYS = ("fp16x3", "tf32")
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": ("float32",), "numerics": WAYS, "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "vector": (1, 4), "store_vector": (1, 2, 4),
-    "stores": ("direct", "staged")}
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "vector": (1, 4),
+    "store_vector": (1, 2, 4)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 8, 12, 18, 20, 22, 33, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
-    """In NCHW outputs are staged where rows of y are as long as those of x, so that both are whole 16 bytes."""
-    stores = row["stores"]
-    if row["layout"] == "NCHW" and (row["padding"], row["stride"]) != ("same", 1):
-        stores = "direct"
-    return {**dict(zip(NAMES, row["tile"])), "vector": row["vector"], "store_vector": row["store_vector"],
-            "stores": stores}
+    return {**dict(zip(NAMES, row["tile"])), "vector": row["vector"], "store_vector": row["store_vector"]}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
     """float32, up to twelve channels."""
     channels = choose((1, 2, 3, 3, 4, 5, 8, 12))
-    return {"c": channels, "k": choose((2, 4, 5, 8, 17, 32, 64, 70, 96)), "groups": 1, "layout": choose(LAYOUTS),
+    return {"c": channels, "k": choose((4, 5, 8, 17, 32, 64, 70, 96)), "groups": 1, "layout": choose(LAYOUTS),
             "dtype": "float32"}
 
 
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else another tile."""
-    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "vector": 1, "store_vector": 1,
-                                "stores": "direct"}))
+    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "vector": 1,
+                                "store_vector": 1}))
 
 
 def variants() -> Iterable[Row]:
-    """Every tile in both layouts, by both ways, with every way of copying pixels and storing outputs."""
+    """Every tile in both layouts, by both ways, with every way of copying pixels and storing
+    outputs."""
     for i, tile in enumerate(TILES * 3):
         nhwc = (i + i // len(TILES)) % 2 == 1
-        channels = CHANNELS[i % len(CHANNELS)]
         wide = nhwc and tile[2] % 16 == 0 and i % 3 != 0        # four filters of a store
-        staged = not nhwc if i % 4 == 0 else wide and tile[2] % 32 == 0
-        channels = (3, 64, 1) if wide else channels
-        border = BORDERS[i % 6]
-        vector = 4 if border in ("zeros", "constant") and i % 2 == 0 else 1
-        planes = staged and not nhwc
-        padding = "same" if planes else PADDINGS[i % 4]
-        yield dict(filter=((3, 3), (3, 3) if planes else (2, 3), (7, 7), (5, 2))[i % 4], channels=channels,
-                   padding=padding,
-                   padding_mode=border, epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype="float32",
-                   numerics=WAYS[i // 2 % 2], layout="NHWC" if nhwc else "NCHW", stride=1 if planes else 1 + i % 2,
-                   dilation=1 + i // 2 % 2, tile=tile, vector=vector, store_vector=4 if wide else 1,
-                   stores="staged" if staged else "direct")
+        channels = (3, 64, 1) if wide else CHANNELS[i % len(CHANNELS)]
+        yield dict(filter=((3, 3), (2, 3), (7, 7), (5, 2))[i % 4], channels=channels, padding=PADDINGS[i % 4],
+                   padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype="float32",
+                   numerics=WAYS[i // 2 % 2], layout="NHWC" if nhwc else "NCHW", stride=1 + i % 2,
+                   dilation=1 + i // 2 % 2, tile=tile, vector=4 if i % 2 == 0 else 1,
+                   store_vector=4 if wide else 1)
 
 
 ROWS = {"taps_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}

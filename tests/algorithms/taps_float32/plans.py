@@ -11,27 +11,26 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue
 
 
-def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, precision: str = "tf32x3", values: Any = None,
+def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, precision: str = "fp16x3", values: Any = None,
           **layer: Any) -> KernelPlan:
     shape = ConvShape(n=32, c=c, h=h, w=h, k=k, r=size, s=size, **layer)
     return plan_layer(shape, algorithm="taps_float32", epilogue=epilogue, precision=precision, settings=values or {})
 
 
-RING = {"tile_p": 16, "tile_q": 8, "filters": 96, "groups": 2, "stages": 3}
-STAGED = {"tile_p": 4, "tile_q": 32, "filters": 64, "groups": 2, "stages": 5, "vector": 4, "stores": "staged"}
+THREE = {"tile_p": 4, "tile_q": 16, "filters": 64, "groups": 3, "buffers": 4, "raws": 1, "copiers": 4,
+         "vector": 4, "store_vector": 1}
 
 
 def plans() -> dict[str, KernelPlan]:
     """File name (without .cu) -> plan."""
     return {
         "taps_float32_7x7_stride_2_nhwc": _taps(3, 64, 7, 224, BIAS, RELU, padding=3, stride=2, layout="NHWC"),
-        "taps_float32_11x11_ring_of_filters_nhwc": _taps(
-            3, 96, 11, 227, stride=4, layout="NHWC", values={**RING, "vector": 1, "store_vector": 4}),
-        "taps_float32_7x7_staged_residual_nhwc": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2,
-                                                       layout="NHWC", values={**STAGED, "store_vector": 4}),
-        "taps_float32_7x7_staged_nchw": _taps(3, 64, 7, 224, BIAS, padding=3, stride=2, values=STAGED),
+        "taps_float32_11x11_many_sums_nhwc": _taps(3, 96, 11, 227, stride=4, layout="NHWC"),
         "taps_float32_5x5_odd_columns_residual_nchw": _taps(4, 40, 5, 111, BIAS, RESIDUAL, RELU, padding=1),
         "taps_float32_3x3_rounded_nhwc": _taps(3, 64, 3, 224, BIAS, RELU, padding=1, layout="NHWC", precision="tf32"),
+        "taps_float32_7x7_rounded_three_groups_nchw": _taps(3, 64, 7, 224, BIAS, padding=3, stride=2, precision="tf32",
+                                                        values=THREE),
+        "taps_float32_3x3_dilated_nhwc": _taps(3, 33, 3, 30, padding=3, dilation=3, layout="NHWC"),
         "taps_float32_5x5_border_of_one_value_nhwc": _taps(4, 33, 5, 28, padding=2, padding_mode="constant",
                                                            padding_value=0.5, layout="NHWC"),
         "taps_float32_7x7_reflect_nchw": _taps(2, 8, 7, 30, padding=3, padding_mode="reflect"),

@@ -11,10 +11,11 @@ import pytest
 import warpconv
 from bench.studies import precision
 from tests import checks
-from warpconv.codegen.algorithms.taps_float32 import ALGORITHM, numbers
+from warpconv.codegen.algorithms.taps_float32 import ALGORITHM
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
+from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
@@ -45,10 +46,10 @@ def small(**changes: Any) -> ConvShape:
 # ---- what is served
 
 @pytest.mark.parametrize("changes, numerics, arch, says", [
-    (dict(c=13), "tf32x3", "sm_90", "13 channels"), (dict(dtype="float16"), "float32", "sm_90", "float16"),
-    (dict(k=3), "tf32x3", "sm_90", "3 filters"),
-    (dict(c=4, k=8, groups=2), "tf32", "sm_90", "2 groups"), ({}, "tf32x3", "sm_80", "no wgmma"),
-    ({}, "float32", "sm_90", "float32 units"), (dict(c=12, r=61, s=61, h=99, w=99), "tf32x3", "sm_90", "do not fit")])
+    (dict(c=13), "fp16x3", "sm_90", "13 channels"), (dict(dtype="float16"), "float32", "sm_90", "float16"),
+    (dict(k=3), "fp16x3", "sm_90", "3 filters"),
+    (dict(c=4, k=8, groups=2), "tf32", "sm_90", "2 groups"), ({}, "fp16x3", "sm_80", "no wgmma"),
+    ({}, "float32", "sm_90", "float32 units"), (dict(c=12, r=61, s=61, h=99, w=99), "fp16x3", "sm_90", "do not fit")])
 def test_layers_that_are_refused(changes, numerics, arch, says):
     spec = KernelSpec.of(small(**changes), algorithm="taps_float32", arch=Arch.parse(arch),
                          numerics=Numerics.parse(numerics))
@@ -56,17 +57,19 @@ def test_layers_that_are_refused(changes, numerics, arch, says):
 
 
 @pytest.mark.parametrize("values, says", [
-    (dict(groups=4), "groups = 4"), (dict(filters=20), "filters = 20"), (dict(tile_q=24), "no whole number"),
-    (dict(tile_p=3), "no whole number"), (dict(stages=-1), "stages"), (dict(vector=2), "vector = 2"),
-    (dict(vector=4, tile_q=8, tile_p=16, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
-    (dict(store_vector=3), "store_vector = 3"), (dict(filters=24, stores="staged"), "stores = staged of 24"),
-    (dict(filters=256), "registers a thread"), (dict(tile_p=128, tile_q=64), "bytes of shared memory")])
+    (dict(groups=5), "groups = 5"), (dict(buffers=5), "buffers = 5"), (dict(raws=3), "raws = 3"),
+    (dict(copiers=6), "copiers = 6"), (dict(groups=3, buffers=2), "buffers = 2 of 3 groups"),
+    (dict(passes=0), "passes = 0"), (dict(filters=20), "filters = 20"), (dict(tile_q=24), "no whole number"),
+    (dict(tile_p=3), "no whole number"), (dict(vector=2), "vector = 2"),
+    (dict(vector=4, tile_q=8, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
+    (dict(store_vector=3), "store_vector = 3"), (dict(filters=256), "registers a thread"),
+    (dict(tile_p=128, tile_q=64), "bytes of shared memory")])
 def test_plan_values_that_do_not_go_together(values, says):
     layer_fields = {name: values.pop(name) for name in ("layout", "stride", "w") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
-        plan_layer(small(**layer_fields), algorithm="taps_float32", precision="tf32x3", settings={
-            "tile_p": 8, "tile_q": 16, "filters": 32, "groups": 2, "stages": 3, "vector": 1, "store_vector": 1,
-            "stores": "direct", **values})
+        plan_layer(small(**layer_fields), algorithm="taps_float32", precision="fp16x3", settings={
+            "tile_p": 8, "tile_q": 8, "filters": 32, "passes": 1, "groups": 2, "buffers": 2, "raws": 1, "copiers": 4,
+            "vector": 1, "store_vector": 1, **values})
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -74,24 +77,33 @@ def test_plan_values_that_do_not_go_together(values, says):
 def test_first_layers_take_it(sizes, layout):
     """As exact as float32 units, or rounded to TF32 where that is asked for."""
     chosen = select(layer(*sizes, layout))
-    assert (chosen.algorithm, chosen.spec.numerics) == ("taps_float32", Numerics.TF32X3)
-    if sizes[0] < 8:
+    assert (chosen.algorithm, chosen.spec.numerics) == ("taps_float32", Numerics.FP16X3)
+    if sizes[0] < 8 and sizes[4] < 8:
         quick = select(layer(*sizes, layout), precision="tf32")
         assert (quick.algorithm, quick.spec.numerics) == ("taps_float32", Numerics.TF32)
     assert select(layer(*sizes, layout), precision="ieee").algorithm != "taps_float32"
     assert select(layer(*sizes, layout), "sm_80").algorithm != "taps_float32"
 
 
-def test_lines_are_copied_by_16_bytes_where_rows_are_whole():
+def test_lines_are_copied_by_16_bytes_wherever_they_begin():
     for w, layout, vector in ((224, "NHWC", 4), (227, "NHWC", 1), (224, "NCHW", 4), (226, "NCHW", 1)):
         made = plan_layer(small(h=w, w=w, layout=layout, stride=2), algorithm="taps_float32")
-        assert made.settings()["vector"] == vector and made.program.argument("x").multiple_of == 4 * vector
-        assert ("wc_copy_async_zfill_16(" in render(made).text) == (vector == 4)
+        text = render(made).text
+        assert made.settings()["vector"] == vector and made.program.argument("x").multiple_of == 16
+        assert "wc_copy_async_16(" in text and ("struct Pitch" in text) == (vector == 1)
 
 
-def test_what_the_border_has_of_the_image_is_copied_element_by_element():
-    made = plan_layer(small(padding_mode="reflect"), algorithm="taps_float32")
-    assert made.settings()["vector"] == 1 and "at_border(" in render(made).text
+@pytest.mark.parametrize("layout, c, stride, copies", [
+    ("NHWC", 3, 1, 2), ("NHWC", 3, 2, 1), ("NHWC", 4, 1, 1), ("NCHW", 3, 1, 2), ("NCHW", 3, 2, 1)])
+def test_lines_of_halves_are_there_twice_where_windows_begin_inside_of_words(layout, c, stride, copies):
+    made = plan_layer(small(c=c, layout=layout, stride=stride), algorithm="taps_float32")
+    assert made.numbers.part_words == copies * made.numbers.copy_words
+
+
+def test_a_filter_that_one_pass_has_no_registers_for_is_made_in_two():
+    """AlexNet's 96 filters: x is split once for both halves of them."""
+    chosen = plan_layer(layer(*LAYERS[1], "NHWC"), algorithm="taps_float32", arch="sm_90").settings()
+    assert (chosen["filters"], chosen["passes"]) == (48, 2)
 
 
 # ---- what is computed
@@ -102,7 +114,7 @@ def drawn(seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 @on_cpu_device
-@pytest.mark.parametrize("way", ["tf32x3", "tf32"])
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_products_that_fill_up_an_instruction_do_not_spread_what_is_not_finite(layout, way):
     """27 products stand in 32: Inf and NaN reach the outputs whose windows hold them, and no other."""
@@ -117,26 +129,79 @@ def test_products_that_fill_up_an_instruction_do_not_spread_what_is_not_finite(l
 
 @on_cpu_device
 def test_ways_to_copy_and_to_store_give_the_same_bits():
+    """Tiles of 64 outputs have their scale each, so what is changed is not the tile."""
     rng = np.random.default_rng(6)
     x, w = rng.standard_normal((2, 16, 20, 3)).astype("f4"), rng.standard_normal((64, 3, 5, 5)).astype("f4")
     shape = ConvShape(n=2, c=3, h=16, w=20, k=64, r=5, s=5, padding=2, layout="NHWC")
-    values = {"tile_p": 8, "tile_q": 16, "filters": 64, "groups": 2}
-    made = [warpconv.specialize(shape, algorithm="taps_float32", precision="tf32x3", device="cpu",
-                                settings={**values, "stages": stages, "vector": vector, "store_vector": 4,
-                                          "stores": stores})(x, w)
-            for stages, vector, stores in ((1, 1, "direct"), (3, 4, "direct"), (2, 4, "staged"), (3, 1, "staged"))]
+    made = [warpconv.specialize(shape, algorithm="taps_float32", precision="fp16x3", device="cpu", settings={
+        "tile_p": 8, "tile_q": 8, "filters": filters, "passes": 64 // filters, "groups": 2, "buffers": buffers,
+        "raws": raws, "copiers": copiers, "vector": vector, "store_vector": store})(x, w)
+        for filters, buffers, raws, copiers, vector, store in (
+            (64, 2, 1, 4, 1, 4), (32, 3, 2, 8, 4, 4), (32, 2, 2, 4, 4, 1), (64, 4, 1, 8, 1, 2))]
     assert all((one == made[0]).all() for one in made)
 
 
-def errors(kind: str, layout: str, text: Any = None) -> tuple[precision.Errors, precision.Errors]:
-    """Errors of tf32x3 and of float32 units in order, on the same data of 147 products."""
+def loaded(plan: KernelPlan, *edits: tuple[str, str]) -> Kernel:
+    """A plan's kernel on the CPU device, of its text with some edits."""
+    text = render(plan).text
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    made, source = backend.load_text(plan.spec, plan.program, text)
+    return Kernel(plan.spec, plan.program, made, source=source, plan=plan)
+
+
+def dark_windows(layout: str) -> tuple[np.ndarray, np.ndarray]:
+    """One pixel 2^60 times as bright as all others."""
+    x, w = drawn(5)
+    x[0, 7, 7, 1] = 2.0**60
+    return (x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()), w
+
+
+@on_cpu_device
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_windows_beside_a_pixel_that_takes_their_digits_are_made_by_float32_units(layout, way):
+    """Their pixels are zeros in the tile's scale; a kernel without the limit gives 0 for them."""
+    x, w = dark_windows(layout)
+    shape = ConvShape(n=1, c=3, h=14, w=14, k=8, r=3, s=3, padding=1, layout=layout)
+    plan = plan_layer(shape, algorithm="taps_float32", precision=way)
+    units = warpconv.conv2d(x, w, padding=1, layout=layout, device="cpu", precision="ieee")
+    assert np.allclose(loaded(plan)(x, w), units, rtol=2e-3 if way == "tf32" else 1e-5, atol=2e-5)
+    without = loaded(plan, ("is_kept(of_tile) ? 0.0f : LEAST_SUM", "0.0f"))(x, w)
+    assert (without == 0).sum() > (units == 0).sum() + 100
+
+
+@on_cpu_device
+def test_weights_that_lose_digits_leave_small_sums_to_float32_units():
+    """Of a filter whose largest weight meets zeros alone: the others are zeros in its scale."""
+    x, w = drawn(6)
+    x[..., 0], w[:, 0] = 0, 2.0**60
+    y = warpconv.conv2d(x, w, padding=1, layout="NHWC", device="cpu", precision="fp16x3", algorithm="taps_float32")
+    units = warpconv.conv2d(x, w, padding=1, layout="NHWC", device="cpu", precision="ieee")
+    assert np.abs(units).max() > 1 and np.allclose(y, units, rtol=1e-5, atol=1e-5)
+
+
+@on_cpu_device
+def test_sums_of_high_parts_begin_at_zero_every_32_products():
+    """Tensor cores cut sums: with one chain for all of a window's products the default's bound does not hold."""
+    plan = plan_layer(precision.shape_of("147"), algorithm="taps_float32", precision="fp16x3")
+    high = "high + cells_of(step * STEP_DEPTHS + i), "
+    chained = loaded(plan, (high + "i > 0)", high + "step + i > 0)"),
+                     ("step > 0 ? sums[i] + parts[i] : parts[i]", "parts[i]"))
+    (ours, units), (in_a_chain, _) = errors("non-negative", "NCHW"), errors("non-negative", "NCHW", chained)
+    assert ours.norm <= units.norm < in_a_chain.norm
+
+
+def errors(kind: str, layout: str, kernel: Any = None) -> tuple[precision.Errors, precision.Errors]:
+    """Errors of fp16x3 and of float32 units in order, on the same data of 147 products."""
     shape, (x, w) = precision.shape_of("147"), precision.drawn("147", kind)
     given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1).copy()
-    if text is None:
-        y = warpconv.conv2d(given, w, padding=shape.padding, layout=layout, device="cpu", precision="tf32x3",
+    if kernel is None:
+        y = warpconv.conv2d(given, w, padding=shape.padding, layout=layout, device="cpu", precision="fp16x3",
                             algorithm="taps_float32")
     else:
-        y = Kernel(backend.load(text))(given, w)
+        y = kernel(given, w)
     y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
     units = precision.computed("ieee", x, w, shape, "cpu")
     return precision.errors_of(y, x, w, shape), precision.errors_of(units, x, w, shape)
@@ -149,7 +214,7 @@ def errors(kind: str, layout: str, text: Any = None) -> tuple[precision.Errors, 
 def test_the_default_is_no_less_exact_than_float32_units(kind, layout):
     ours, theirs = errors(kind, layout)
     if kind in NOT_KEPT:        # what the guaranteed bound alone says
-        assert ours.worst <= (precision.shape_of("147").reduction / numbers.STEP + 24) * 2**-24
+        assert ours.worst <= (precision.shape_of("147").reduction / 32 + 24) * 2**-24
         return
     margin = 1.25 if kind in MADE_ANEW else 1.0
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
@@ -157,7 +222,7 @@ def test_the_default_is_no_less_exact_than_float32_units(kind, layout):
 
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_90"])
-@pytest.mark.parametrize("way", ["tf32x3", "tf32"])
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", [LAYERS[0], *(pytest.param(sizes, marks=pytest.mark.long) for sizes in LAYERS[1:])])
 def test_sums_stay_in_registers_and_products_are_not_made_one_by_one(sizes, layout, way, arch):

@@ -108,6 +108,7 @@ __forceinline__ void wc_wgmma_tf32s_words(float (&sums)[Sums], const unsigned (&
 __forceinline__ void wc_wgmma_fence() { wcpu_wgmma_fence(wcpu_self()); }
 __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }
+template <int Sums> __forceinline__ void wc_wgmma_wait_sums_but_1(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 1); }
 __forceinline__ void wc_wgmma_wait_group_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
 
 __forceinline__ void wc_setmaxnreg_dec() {}

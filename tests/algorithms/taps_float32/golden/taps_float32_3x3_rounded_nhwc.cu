@@ -2,75 +2,90 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,3,3 --padding 1 --layout NHWC --precision tf32 --epilogue bias,relu \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=12 --set tile_q=32 --set filters=64 --set groups=3 --set stages=1 --set vector=4 \
-//     --set store_vector=4 --set stores=direct
+//     --set tile_p=32 --set tile_q=8 --set filters=64 --set passes=1 --set groups=3 --set buffers=4 --set raws=2 \
+//     --set copiers=8 --set vector=4 --set store_vector=4
 //
 // layer  x[N, H, W, 3] * w[64, 3, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, tf32 products, then bias,
 //        relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
-// plan   tiles of 12 x 32 outputs x 64 filters, factors rounded to TF32, by 3 warp groups, 3 copying warps and a
-//        copying thread, the filter's 1 steps stay, 20016 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 16 warp loads, 0 shuffles, 1024 FMA a lane, about 152 registers (direct:
-//        864 loads)
+// plan   tiles of 32 x 8 outputs x 64 filters, factors scaled and rounded to halves, 2 instructions for 27 products, by
+//        3 warp groups and 8 copying warps, 33440 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 8 warp loads, 0 shuffles, 1024 FMA a lane, about 120 registers (direct: 864
+//        loads)
 //
-// A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 3 warps copy the
-// pixels that its outputs' windows cover to shared memory, line by line as they lie in x, the next tile's while groups
-// of four warps multiply this one's; a thread of these loads what the instruction takes of its two windows from there
-// to registers. One more thread has the tensor memory accelerator (TMA) copy filters.
-//
-// The launch gives a descriptor of the array that is copied by it (cuTensorMapEncodeTiled):
-//
-// filter_map: filter as (32, 64, 1) of float32, the innermost first, tiled, boxes of 32 x 64 x 1, 128-byte swizzle,
-// zeros outside
+// A product of matrices on the tensor cores of four warps (wgmma): windows times filters, factors scaled by powers of
+// two and rounded to halves. Of a block 8 warps copy the lines of x that its outputs' windows cover to shared memory as
+// they lie there, and leave them there in halves, the next tile's while groups of four warps, which have a tile each,
+// multiply. A thread of these loads pairs of what lies side by side in its two windows to registers. The filter, in the
+// order of these pairs, stays in shared memory.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 12;                      // output rows of a block's tile
-constexpr int TILE_Q = 32;                      // output columns of it
+constexpr int TILE_P = 32;                      // output rows of a tile
+constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
-constexpr int BLOCKS = 8;                       // times eight of these
+constexpr int FILTER_ROWS = 64;                 // filters of all tiles
+constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
-constexpr int ITEMS = 2;                        // of a tile: such a group's 64 outputs at a time
-constexpr int RUNS_ACROSS = 4;                  // runs of eight columns of a tile's row; a group has eight at a time
-constexpr int NEXT_RUN = 96;                    // bytes from a window to that of the other run of its warp
+constexpr int ITEMS = 4;                        // of a tile: 64 outputs at a time, eight runs of eight
 constexpr int SUMS = 32;                        // sums of a thread
-constexpr int PRODUCTS = 27;                    // of an output
-constexpr int STEP = 32;                        // of a step: a row of a filter in shared memory
+constexpr int WINDOW = 27;                      // products of an output
+constexpr int SPAN = 9;                         // of a window's elements that lie side by side in x,
+constexpr int SPANS = 3;                        // and such spans of a window
+constexpr int DEPTHS = 2;                       // instructions of 16 products: all pairs
+constexpr int STEP_DEPTHS = 4;                  // of these a step
 constexpr int STEPS = 1;                        // of the reduction
-constexpr int LANE_VALUES = 8;                  // of a window that each of four lanes has of a step
-constexpr int DEPTHS = 4;                       // of 8 products: a step's instructions
-constexpr int LAST_DEPTHS = 4;                  // those of the last step, which has fewer products
-constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter
-constexpr int PARTS = 1;                        // of a filter's factors
-constexpr int FILTER_BYTES = 8192;              // of shared memory: a part of a step's filters,
-constexpr int STAGE_BYTES = 8192;               // and all
-constexpr int STAGES = 1;                       // of such steps: all, which stay
+constexpr int SETS = 1;                         // steps whose factors a thread has at a time
+constexpr int SPAN_QUADS = 3;                   // quads of all spans,
+constexpr int REST_QUADS = 1;                   // quads of pairs that are left of several spans,
+constexpr int QUADS = 4;                        // and all
+constexpr int ROW_DEPTHS = 4;                   // instructions that take the products of one,
+constexpr int ROW_WORDS = 32;                   // and words that they are
+constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
+constexpr int ROW_CELLS = 512;                  // a row of all filters of a tile,
+constexpr int FILTER_CELLS = 512;               // and all rows
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int HALO_ROWS = 14;                   // input rows that a tile's windows cover
-constexpr int LINES = 14;                       // such rows
-constexpr int LINE = 104;                       // elements of one in shared memory,
-constexpr int BEFORE = 1;                       // of these before the first that a window reads
-constexpr int VECTOR = 4;                       // elements of a copy
-constexpr int PIECES = 26;                      // copies of a line,
-constexpr int ROUNDS = 1;                       // of 32 lanes at a time
-constexpr int HALO = 1456;                      // elements of a tile's pixels there
-constexpr int HALOS = 8192;                     // and pixels, two tiles' by turns,
-constexpr int OFFSETS = 19840;                  // and from where a window begins to each of its elements,
-constexpr int BARRIERS = 19968;                 // and the barriers
-constexpr int COPIERS = 3;                      // warps that copy pixels
-constexpr int THREADS = 512;                    // threads of a block
+constexpr int LINES = 34;                       // input rows that a tile's windows cover
+constexpr int LINE = 32;                        // elements from one to the next as they are copied
+constexpr int LEAD = 1;                         // of a line's before the first that a window reads
+constexpr int PIECES = 8;                       // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECE_ROUNDS = 1;                 // so often
+constexpr int RAW = 1088;                       // elements of a tile's pixels so
+constexpr int COVERED = 30;                     // elements of a line that windows read
+constexpr int WORDS = 15;                       // of a line of halves
+constexpr int LINE_LANES = 16;                  // lanes that split a line, a word each at a time,
+constexpr int ROUNDS = 1;                       // so often
+constexpr int LINES_APART = 16;                 // lines at a time by all threads that copy,
+constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
+// of all lines: from those that begin with an even element to those that begin with an odd one,
+constexpr int COPY_WORDS = 510;
+constexpr int BUFFER_WORDS = 1020;              // and of a tile
+constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
+// binary digits that a factor may be below the largest of its scale without losing any
+constexpr unsigned KEPT_DIGITS = 28;
+// of factors as they are scaled: what sums must not lie below where some lose digits
+constexpr float LEAST_SUM = 864.0;
+constexpr int RAWS = 8192;                      // bytes before the pixels as they are copied,
+constexpr int HALVES = 16896;                   // before those in halves,
+constexpr int SCALES_AT = 33216;                // before their scales,
+constexpr int RANGES = 33248;                   // before what copying warps tell each other,
+constexpr int BARRIERS = 33376;                 // and before the barriers
+constexpr int COPIERS = 8;                      // warps that copy pixels and split them
+constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+// floats of the prepared filter before what takes its filters' scales back,
+constexpr int SCALES = 2048;
+constexpr int IMAGE = 2112;                     // and before its filters as they were
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = float;
 
-// A descriptor, as the driver encodes it.
-struct TensorMap {
-    __align__(64) unsigned long long words[16];
-};
+// parts of a float
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: bias, then relu.
 __device__ __forceinline__ float finish(float value, float bias) {
@@ -79,17 +94,17 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
-__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 120;"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-__device__ __forceinline__ void wc_wgmma_tf32s_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
@@ -102,210 +117,505 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// One thread's: all steps of the filter, to stay.
-__device__ __forceinline__ void fetch_filters(unsigned char* shared, unsigned long long* filled,
-        const TensorMap* filter_map, int first_k) {
-    for (int step = 0; step < STEPS; ++step) {
-        wc_barrier_expect(filled + step, STAGE_BYTES);
-        for (int part = 0; part < PARTS; ++part)
-            wc_tma_load_3(shared + step * STAGE_BYTES + part * FILTER_BYTES, filter_map, filled + step, 0, first_k,
-                step + part);
+// The exponent field of the scale that brings a largest magnitude to 2^14 and more, below 2^15: at most that of 2^126,
+// with which subnormal floats become whole multiples of a half's least.
+__device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
+// one.
+struct Range {
+    float largest;
+    unsigned least;
+
+    __device__ __forceinline__ void include(float value) {
+        largest = fmaxf(largest, fabsf(value));
+        least = min(least, __float_as_uint(value) * 2u - 1u);
     }
-}
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
-// The pixels that a tile's windows cover, a line of the image by each warp in turn, and what stands outside of the
-// image.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int warp, int lane, int H,
-        int W) {
-    const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL - BEFORE;
-#pragma unroll 1
-    for (int line = warp; line < LINES; line += COPIERS) {
-        const int h = top + line % HALO_ROWS;
-        const bool reached = (unsigned)h < (unsigned)H;
-        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
-        element* const line_to = to + line * LINE;
-#pragma unroll 1
-        for (int round = 0; round < ROUNDS; ++round) {
-            const int piece = round * 32 + lane;
-            const int at = left + piece * VECTOR;
-            const bool inside = reached && (unsigned)at < (unsigned)(W * PIXEL);
-            wc_copy_async_zfill_16(piece < PIECES, line_to + piece * VECTOR, inside ? from + at : x, inside);
-        }
-    }
-}
-
-// All tiles of the block, by COPIERS warps.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled_halos,
-        unsigned long long* freed_halos, const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H,
-        int W) {
-    const int warp = threadIdx.x / 32 - 1, lane = threadIdx.x % 32;
-    int turn = 0;
-    unsigned parity = 1;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        wc_barrier_wait(freed_halos + turn, parity);
-        copy_pixels(halos + turn * HALO, x, tile_of(number, tiles_p, tiles_q), warp, lane, H, W);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        __syncwarp();
-        if (lane == 0) wc_barrier_arrive(filled_halos + turn);
-        parity ^= turn;
-        turn ^= 1;
-    }
-}
-
-// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
-__device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
-
-__device__ __forceinline__ unsigned rounded_or_nan(unsigned bits) {
-    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : rounded(bits);
-}
-
-// An element of a window by its number: as they lie in x.
-struct Element { int channel, r, s; };
-
-__device__ __forceinline__ Element element_of(int number) {
-    return {number % C, number / (S * C), number / C % S};
-}
-
-// Where it lies in shared memory, in bytes from where the window begins. Numbers behind the last have
-// the first element's place.
-__device__ __forceinline__ int offset_of(int number) {
-    const Element at = element_of(number < PRODUCTS ? number : 0);
-    return (at.channel + at.r * LINE + at.s * PIXEL) * 4;
-}
-
-// What a lane has of a step, as the tensor cores take it: of an instruction an element of each of two windows, and the
-// fourth ones behind these.
-struct Factors {
-    unsigned high[DEPTHS][4];
-
-    __device__ __forceinline__ void load(const unsigned char* window, const int* offsets, int step, int lane) {
-        const int4* const of_lane = (const int4*)(offsets + (step * 4 + lane % 4) * LANE_VALUES);
-        const int4 first = of_lane[0], second = of_lane[1];
-        const int places[LANE_VALUES] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-#pragma unroll
-        for (int i = 0; i < LANE_VALUES; ++i) {
-            const unsigned upper = *(const unsigned*)(window + places[i]),
-                lower = *(const unsigned*)(window + places[i] + NEXT_RUN);
-            const bool exists = step * STEP + i * 4 + lane % 4 < PRODUCTS;
-            high[i / 2][i % 2 * 2] = exists ? upper : 0u;
-            high[i / 2][i % 2 * 2 + 1] = exists ? lower : 0u;
-        }
-#pragma unroll
-        for (int depth = 0; depth < DEPTHS; ++depth)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) high[depth][i] = rounded_or_nan(high[depth][i]);
+    __device__ __forceinline__ uint2 of_warp() const {
+        return make_uint2(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)),
+            __reduce_min_sync(0xffffffffu, least));
     }
 };
 
-// A step's products under way, those of `depths` instructions.
-__device__ __forceinline__ void begin_step(float (&sums)[SUMS], const Factors& factors, const unsigned char* filters,
-        int depths) {
-    const unsigned long long filters_at = wc_descriptor_rows_128(filters);
-    wc_wgmma_fence();
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
+
+// A float, or 0 in place of one that is not finite: it sets no scale.
+__device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
+    element elements[4];
 #pragma unroll
-    for (int depth = 0; depth < depths;
-        ++depth) wc_wgmma_tf32s_words(sums, factors.high[depth], filters_at + depth * DEPTH_CELLS, true);
-    wc_wgmma_commit();
+    for (int i = 0; i < 4; ++i) {
+        const int at = first + i;
+        elements[i] = reached && (unsigned)at < (unsigned)(W * PIXEL) ? __ldg(line + at) : (element)0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = elements[i];
 }
 
-// The row and the column of outputs that a lane has of a run of a tile.
-__device__ __forceinline__ int row_of(const Tile& tile, int run) { return tile.p + run / RUNS_ACROSS; }
-__device__ __forceinline__ int column_of(const Tile& tile, int run, int lane) {
-    return tile.q + run % RUNS_ACROSS * 8 + lane / 4;
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+    const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+        const int h = top + line;
+        const bool reached = (unsigned)h < (unsigned)H;
+        const int end = W * PIXEL;
+        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
+        const int at = LEAD + line * LINE;        // where `left` lies in shared memory
+        element* const line_to = to + (at & ~3);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 3) + piece * 4;
+            element* const piece_to = line_to + piece * 4;
+            if (piece >= PIECES) continue;
+            if (reached && first >= 0 && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -4 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+            else copy_edge(piece_to, from, first, reached, W);
+        }
+    }
 }
 
-// Where the window of such an output begins in shared memory.
-__device__ __forceinline__ int window_of(int run, int lane) {
-    return run / RUNS_ACROSS * LINE + BEFORE + (run % RUNS_ACROSS * 8 + lane / 4) * PIXEL;
+// A line of a tile's pixels as they were copied, from the first element that windows read on.
+__device__ __forceinline__ const element* line_of(const element* raw, int line) {
+    return raw + LEAD + line * LINE;
 }
+
+// A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the two behind
+// it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][3], const element* raw, int line) {
+#pragma unroll
+    for (int i = 0; i < LINES_AT_ONCE; ++i) {
+        const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1));
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+            for (int e = 0; e < 3; ++e) words[i][round][e] =
+                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+    }
+}
+
+// The range of a thread's words; `infinite`: some may be infinite, and set no scale.
+__device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
+    Range range = {0.0f, 0xffffffffu};
+#pragma unroll 1
+    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE; ++i) {
+            const float* const word = words[i][0];
+            range.include(infinite ? finite_or_zero(word[0]) : word[0]);
+            range.include(infinite ? finite_or_zero(word[1]) : word[1]);
+        }
+    }
+    return range;
+}
+
+// Scales a tile's pixels, by one power of two, and leaves them in halves in `to`, once from each even element on, once
+// from each odd one. With these goes what takes the scale back, and where some pixel lies so far below the largest that
+// it loses digits, what a sum must not lie below for them to matter. By all threads that copy, LINE_LANES of them a
+// line.
+__device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
+        unsigned long long* freed, unsigned parity) {
+    Range range = range_of(raw, false);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true);
+    uint2 of_tile = range.of_warp();
+    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
+    wc_sync_threads(1, COPIERS * 32);
+#pragma unroll
+    for (int warp = 0; warp < COPIERS; ++warp) {
+        of_tile.x = max(of_tile.x, ranges[warp].x);
+        of_tile.y = min(of_tile.y, ranges[warp].y);
+    }
+    const unsigned exponent = scale_exponent(of_tile.x);
+    const float scale = __uint_as_float(exponent << 23);
+    wc_barrier_wait(freed, parity);         // the products have read what was here
+    if (threadIdx.x == 0) *scale_of_tile =
+        make_float2(__uint_as_float((254u - exponent) << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
+#pragma unroll 1
+    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE; ++i) {
+            const float* const word = words[i][0];
+            const int number = threadIdx.x % LINE_LANES;
+            const bool exists = line + i * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
+            const float first = word[0] * scale, second = word[1] * scale;
+            const unsigned high = wc_floats_to_halves(first, second);
+            const float third = word[2] * scale;
+            const unsigned odd_high = wc_floats_to_halves(second, third);
+            if (!exists) continue;
+            at[0] = high;
+            at[COPY_WORDS] = odd_high;
+        }
+    }
+}
+
+// All tiles of the block; a tile is on its way while the one before is split.
+__device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
+        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
+        unsigned tiles_q, int H, int W) {
+    int turn = 0;
+    unsigned parity = 1;
+    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, threadIdx.x, H, W);
+    unsigned odd = 0u;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        wc_copy_async_wait();
+        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, threadIdx.x, H, W);
+        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
+            parity);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        odd ^= 1u;
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+// The row and the column of a tile's output that a lane has of a run.
+__device__ __forceinline__ int row_of(int run) { return run; }
+__device__ __forceinline__ int column_of(int lane) { return lane / 4; }
 
 // The first of a lane's two filters of a block of eight columns: those of two blocks lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block / 2 * 16 + lane % 4 * 4 + block % 2 * 2; }
 
-// A float rounded to TF32; NaN stays NaN.
-__device__ __forceinline__ float rounded_weight(float value) {
-    return __uint_as_float(rounded_or_nan(__float_as_uint(value)));
+// The span and the pair in it that a lane has of a quad: four pairs side by side, or four of what is left of spans.
+// Behind the last pair there are none: SPANS.
+struct Pair { int span, number; };
+
+__device__ __forceinline__ Pair pair_of(int quad, int lane) {
+    if (quad < SPAN_QUADS) return {quad, lane % 4};
+    const int left = (quad - SPAN_QUADS) * 4 + lane % 4;
+    return {min(left, SPANS), 4};
 }
 
-// The filter with the products of a window in the order in which its elements lie in x, filled up with zeros: once for
-// each filter, before the first call.
+// Words from where a window begins to where one of its spans does.
+__device__ __forceinline__ int span_at(int span) { return span * WORDS; }
+
+// Where a pair of what is left lies, in words from this lane's first pair of the window. Behind the last one, where
+// weights are zeros, the window's first.
+__device__ __forceinline__ int place_of(int quad, int lane) {
+    const Pair pair = pair_of(quad, lane);
+    return pair.span == SPANS ? -(lane % 4) : span_at(pair.span) + pair.number - lane % 4;
+}
+
+// Where the window of an output of a tile begins, for this lane: every second column's begins with a word of the second
+// copy.
+__device__ __forceinline__ const unsigned* window_of(const unsigned* halves, int row, int column, int lane) {
+    halves += column % 2 * COPY_WORDS;
+    return halves + row * WORDS + column * PIXEL / 2 + lane % 4;
+}
+
+// What a lane has of a step: pairs of two windows, as the tensor cores take them.
+struct Factors {
+    unsigned high[STEP_DEPTHS][4];
+};
+
+__device__ __forceinline__ void load_factors(Factors& factors, const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS], int step) {
+#pragma unroll
+    for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
+        const int quad = step * (2 * STEP_DEPTHS) + i;
+        if (quad < SPAN_QUADS) {
+            const int place = span_at(quad);
+            factors.high[i / 2][i % 2 * 2] = upper[place];
+            factors.high[i / 2][i % 2 * 2 + 1] = lower[place];
+        }
+        else if (quad < QUADS) {
+            const int place = places[quad - SPAN_QUADS];
+            factors.high[i / 2][i % 2 * 2] = upper[place];
+            factors.high[i / 2][i % 2 * 2 + 1] = lower[place];
+        }
+        else {
+            factors.high[i / 2][i % 2 * 2] = factors.high[i / 2][i % 2 * 2 + 1] = 0u;
+        }
+    }
+}
+
+// Where an instruction's products of the filter lie, in cells from the first.
+__device__ __forceinline__ int cells_of(int depth) {
+    return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
+// of the next ones are loaded.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS], const unsigned char* filters) {
+    const unsigned long long filters_at = wc_descriptor_rows_128(filters);
+    Factors factors[SETS];
+#pragma unroll
+    for (int step = 0; step < SETS; ++step) load_factors(factors[step], upper, lower, places, step);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        wc_wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i)
+            if (step * STEP_DEPTHS + i < DEPTHS) wc_wgmma_halves_words(sums, factors[0].high[i],
+                filters_at + cells_of(step * STEP_DEPTHS + i), step + i > 0);
+        wc_wgmma_commit();
+    }
+    wc_wgmma_wait_sums(sums);
+}
+
+// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
+// are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+        int lane) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
+            sums[4 * block + i] = sum * of_tile.x * fabsf(scale);
+            if (of_tile.y > 0.0f || distant) {
+                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
+                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
+            }
+        }
+}
+
+__device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
+    return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
+}
+
+__device__ __forceinline__ void put_four(float (&sums)[SUMS], int block, float4 four) {
+    sums[4 * block] = four.x, sums[4 * block + 1] = four.y, sums[4 * block + 2] = four.z, sums[4 * block + 3] = four.w;
+}
+
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        zero += zero_of(four_of(sums, block));
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float (&sums)[SUMS], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) found = four_of(sums, block);
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float (&sums)[SUMS], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) put_four(sums, block, to);
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// An element of the window of output (p, q) of an image, as a float.
+__device__ __forceinline__ float load_element(const element* x, index_t image, int p, int q, int channel, int r, int s,
+        int H, int W) {
+    const int h = p - PAD_TOP + r, w = q - PAD_LEFT + s;
+    const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+    return inside ? __ldg(x + ((image * H + h) * W + w) * C + channel) : (element)0;
+}
+
+// Sums of two outputs and of filters k and k + 1 by float32 units: of those that are not finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int k, int H, int W) {
+    const element* const first = filter + IMAGE + (long long)min(k, K - 1) * WINDOW;
+    const element* const second = filter + IMAGE + (long long)min(k + 1, K - 1) * WINDOW;
+    float4 anew = {};
+#pragma unroll 1
+    for (int number = 0; number < WINDOW; ++number) {
+        const int channel = number / (R * S), r = number / S % R, s = number % S;
+        const float upper = load_element(x, image, p, q, channel, r, s, H, W),
+            lower = load_element(x, image, other_p, other_q, channel, r, s, H, W);
+        add_products(anew, upper, lower, __ldg(first + number), __ldg(second + number));
+        if (number % 16 == 15 && are_settled(sums, anew)) break;
+    }
+    return mended(sums, anew);
+}
+
+// Zeros beside a window times infinities and NaN: sums that are not finite are made anew.
+__device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int first_k, int lane, int P, int Q, int H, int W) {
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
+        const float4 wanted =
+            existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
+        set_sums(sums, block,
+            made_anew(wanted, x, filter, image, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1), min(other_q, Q - 1),
+            k, H, W));
+    }
+}
+
+// The filter as shared memory has it: [tile of filters][row][filter][products] in halves, cells of 16 bytes in the
+// order in which the tensor cores look for them, zeros in what pairs have beside a window. Each filter is scaled by a
+// power of two; behind them is what takes these back, negative where a weight is so far below the largest that it loses
+// digits; then the filter as it was. Once for each filter, before the first call.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < K * STEP; i += gridDim.x * SIDE_THREADS) {
-        const int row = i / STEP % K, step = i / STEP / K, number = step * STEP + i % STEP;
+    __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
+    unsigned* const image = (unsigned*)filter;
+    for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
+        const int row = number % TILE_FILTERS;
         // so that what a lane stores lies side by side
-        const int k = row / 16 * 16 + filter_of(row / 8 % 2, row % 8 / 2) + row % 2;
-        const Element at = element_of(number);
-        const float weight = number < PRODUCTS ? w[((k * C + at.channel) * R + at.r) * S + at.s] : 0.0f;
-        filter[i] = rounded_weight(weight);
+        const int k = number - row + filter_of(row / 8, row % 8 / 2) + row % 2;
+        Range range = {0.0f, 0xffffffffu};
+        for (int i = threadIdx.x; k < K && i < WINDOW; i += SIDE_THREADS) {
+            const float weight = w[k * WINDOW + i];
+            filter[IMAGE + k * WINDOW + i] = weight;
+            range.include(finite_or_zero(weight));
+        }
+        uint2 of_filter = range.of_warp();
+        if (threadIdx.x % 32 == 0) {
+            largest[threadIdx.x / 32] = of_filter.x;
+            least[threadIdx.x / 32] = of_filter.y;
+        }
+        __syncthreads();
+        for (int warp = 0; warp < SIDE_THREADS / 32; ++warp) {
+            of_filter.x = max(of_filter.x, largest[warp]);
+            of_filter.y = min(of_filter.y, least[warp]);
+        }
+        __syncthreads();
+        const unsigned exponent = scale_exponent(of_filter.x);
+        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
+        for (int i = threadIdx.x; i < ROW_WORDS; i += SIDE_THREADS) {
+            const Pair pair = pair_of(i / 4, i);
+            const int span = pair.span;
+            float weights[2];
+            for (int half = 0; half < 2; ++half) {
+                const int of_span = pair.number * 2 + half;
+                const bool exists = k < K && span < SPANS && of_span < SPAN;
+                weights[half] = exists ? w[k * WINDOW + of_span % C * (R * S) + span * S + of_span / C] * scale : 0.0f;
+            }
+            const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
+            unsigned* const to = image
+                + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
+            const int cell = i % ROW_WORDS / 4;
+            to[(cell ^ row % 8) * 4] = high;
+        }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-taps_float32_3x3(const __grid_constant__ TensorMap filter_map, const float* __restrict__ x,
-        const float* __restrict__ bias, float* __restrict__ y, int N, int H, int W, int P, int Q) {
+taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled_halos = (unsigned long long*)(shared + BARRIERS);
-    unsigned long long* const freed_halos = filled_halos + 2;
-    unsigned long long* const filled = freed_halos + 2;
+    unsigned* const halves = (unsigned*)(shared + HALVES);
+    float2* const scales = (float2*)(shared + SCALES_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
-    const int first_k = blockIdx.y * TILE_FILTERS;
+    const int first_k = blockIdx.y * TILE_FILTERS;         // its first filter
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
-        for (int halo = 0; halo < 2; ++halo) {
-            wc_barrier_init(filled_halos + halo, COPIERS);
-            wc_barrier_init(freed_halos + halo, GROUPS * 4);
-        }
-        for (int stage = 0; stage < STAGES; ++stage) {
-            wc_barrier_init(filled + stage, 1);
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(freed + buffer, 4);
         }
         wc_fence_barrier_init();
     }
-    int* const offsets = (int*)(shared + OFFSETS);         // those of a lane in a step side by side
-    for (int i = threadIdx.x; i < STEP; i += THREADS) offsets[i] =
-        offset_of(i / STEP * STEP + i % LANE_VALUES * 4 + i % STEP / LANE_VALUES);
+    // the filter, for all tiles
+    const element* const image = filter + blockIdx.y * (FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, image + i * 4);
+    wc_copy_async_commit();
+    wc_copy_async_wait();
+    wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < 128) {
+    if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch_filters(shared, filled, &filter_map, first_k);
-        if (threadIdx.x >= 32) copy_tiles(halos, filled_halos, freed_halos, x, tiles, tiles_p, tiles_q, H, W);
+        copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
+            tiles_p, tiles_q, H, W);
     } else {
-        // the groups that multiply
+        // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        int turn = 0;
+        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        bool distant = false;           // whether some filter has weights that lose digits
+        for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
+        distant = __any_sync(0xffffffffu, distant);
+        int places[REST_QUADS];
+#pragma unroll
+        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane);
+        int turn = group;
         unsigned parity = 0;
-        for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const element* const halo = halos + turn * HALO;
-            wc_barrier_wait(filled_halos + turn, parity);
+            const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
+            wc_barrier_wait(filled + turn, parity);
+            const float2 scale = scales[turn];
 #pragma unroll 1
             for (int item = 0; item < ITEMS; ++item) {
-                // this lane's windows, and outputs: column lane / 4 of either run of eight of its warp
-                const int first_run = ((item * GROUPS + group) * 4 + warp) * 2;
-                const unsigned char* const window = (const unsigned char*)(halo + window_of(first_run, lane));
-                float sums[SUMS] = {};
-                Factors even;
-                even.load(window, offsets, 0, lane);
-                {
-                    wc_barrier_wait(filled, 0);
-                    begin_step(sums, even, shared, LAST_DEPTHS);
-                    wc_wgmma_wait_sums(sums);
-                }
+            {
+                // this lane's outputs: column lane / 4 of either run of eight of its warp
+                const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
+                    q = tile.q + column_of(lane), other_q = tile.q + column_of(lane);
+                float sums[SUMS];
+                sum_up(sums, window_of(of_tile, row_of(run), column_of(lane), lane),
+                    window_of(of_tile, row_of(run + 1), column_of(lane), lane), places, shared);
+                restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = first_run + half, p = row_of(tile, run), q = column_of(tile, run, lane);
-                    const bool inside = p < P && q < Q;
-                    const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                    const int of_p = half ? other_p : p, of_q = half ? other_q : q;
+                    const bool inside = of_p < P && of_q < Q;
+                    const index_t pixel = ((tile.image * P + of_p) * Q + of_q) * K;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; n += 2) {
                         const int k = first_k + filter_of(n, lane);
@@ -320,10 +630,14 @@ taps_float32_3x3(const __grid_constant__ TensorMap filter_map, const float* __re
                     }
                 }
             }
+            }
             __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed_halos + turn);
-            parity ^= turn;
-            turn ^= 1;
+            if (lane == 0) wc_barrier_arrive(freed + turn);
+            turn += GROUPS;
+            if (turn >= BUFFERS) {
+                turn -= BUFFERS;
+                parity ^= 1;
+            }
         }
     }
 }

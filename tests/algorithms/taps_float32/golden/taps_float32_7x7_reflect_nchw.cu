@@ -1,75 +1,93 @@
 // warpconv 0.1.0: taps_float32, float32. Generated from templates/taps_float32/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --precision tf32x3 \
+//   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --precision fp16x3 \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=16 --set tile_q=16 --set filters=8 --set groups=2 --set stages=4 --set vector=1 \
-//     --set store_vector=1 --set stores=direct
+//     --set tile_p=16 --set tile_q=16 --set filters=8 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
+//     --set copiers=8 --set vector=1 --set store_vector=1
 //
-// layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float32, tf32x3 products
+// layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float32, fp16x3 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 8 filters, factors in two parts of TF32, by 2 warp groups, 3 copying warps and a
-//        copying thread, the filter's 4 steps stay, 16544 bytes of shared memory
-// cost   a warp's 16 outputs of 8 filters: 64 warp loads, 0 shuffles, 1248 FMA a lane, about 224 registers (direct: 392
+// plan   tiles of 16 x 16 outputs x 8 filters, factors scaled and split into two halves, 7 instructions for 98
+//        products, by 2 warp groups and 8 copying warps, 48096 bytes of shared memory
+// cost   a warp's 16 outputs of 8 filters: 56 warp loads, 0 shuffles, 1344 FMA a lane, about 200 registers (direct: 392
 //        loads)
 //
-// A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 3 warps copy the
-// pixels that its outputs' windows cover to shared memory, line by line as they lie in x, the next tile's while groups
-// of four warps multiply this one's; a thread of these loads what the instruction takes of its two windows from there
-// to registers. One more thread has the tensor memory accelerator (TMA) copy filters, which are split already.
-//
-// The launch gives a descriptor of the array that is copied by it (cuTensorMapEncodeTiled):
-//
-// filter_map: filter as (32, 8, 8) of float32, the innermost first, tiled, boxes of 32 x 8 x 1, 128-byte swizzle, zeros
-// outside
+// A product of matrices on the tensor cores of four warps (wgmma): windows times filters, as exact as float32 units
+// make it: factors are scaled by powers of two and split into two halves, of whose four products three are made. Of a
+// block 8 warps copy the lines of x that its outputs' windows cover to shared memory as they lie there, and leave them
+// there in halves, the next tile's while groups of four warps, which have a tile each, multiply. A thread of these
+// loads pairs of what lies side by side in its two windows to registers. The filter, in the order of these pairs, stays
+// in shared memory.
 constexpr int C = 2;                            // channels of x
 constexpr int K = 8;                            // channels of y: filters
 constexpr int R = 7;                            // filter rows
 constexpr int S = 7;                            // filter columns
 constexpr int PAD_TOP = 3;                      // rows above the image
 constexpr int PAD_LEFT = 3;                     // columns to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
+constexpr int TILE_P = 16;                      // output rows of a tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 8;                 // filters of it
-constexpr int BLOCKS = 1;                       // times eight of these
+constexpr int FILTER_ROWS = 8;                  // filters of all tiles
+constexpr int BLOCKS = 1;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-constexpr int ITEMS = 2;                        // of a tile: such a group's 64 outputs at a time
-constexpr int RUNS_ACROSS = 2;                  // runs of eight columns of a tile's row; a group has eight at a time
-constexpr int NEXT_RUN = 32;                    // bytes from a window to that of the other run of its warp
+constexpr int ITEMS = 4;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
 constexpr int SUMS = 4;                         // sums of a thread
-constexpr int PRODUCTS = 98;                    // of an output
-constexpr int STEP = 32;                        // of a step: a row of a filter in shared memory
+constexpr int WINDOW = 98;                      // products of an output
+constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
+constexpr int SPANS = 14;                       // and such spans of a window
+constexpr int DEPTHS = 7;                       // instructions of 16 products: all pairs
+constexpr int STEP_DEPTHS = 2;                  // of these a step
 constexpr int STEPS = 4;                        // of the reduction
-constexpr int PAIRS = 1;                        // of these before the last, whose factors are loaded by turns
-constexpr int LANE_VALUES = 8;                  // of a window that each of four lanes has of a step
-constexpr int DEPTHS = 4;                       // of 8 products: a step's instructions
-constexpr int LAST_DEPTHS = 1;                  // those of the last step, which has fewer products
-constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter
-constexpr int PARTS = 2;                        // of a filter's factors
-constexpr int FILTER_BYTES = 1024;              // of shared memory: a part of a step's filters,
-constexpr int STAGE_BYTES = 2048;               // and all
-constexpr int STAGES = 4;                       // of such steps: all, which stay
+constexpr int SETS = 3;                         // steps whose factors a thread has at a time
+constexpr int SPAN_QUADS = 14;                  // quads of all spans,
+// of a filter in shared memory, 128 bytes each: both parts of its products
+constexpr int ROWS = 4;
+constexpr int ROW_DEPTHS = 2;                   // instructions that take the products of one,
+constexpr int ROW_WORDS = 16;                   // and words that they are, of a part
+constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
+constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
+constexpr int ROW_CELLS = 64;                   // a row of all filters of a tile,
+constexpr int FILTER_CELLS = 256;               // and all rows
 constexpr int HALO_ROWS = 22;                   // input rows that a tile's windows cover
-constexpr int LINES = 44;                       // such rows of all channels
-constexpr int LINE = 22;                        // elements of one in shared memory,
-constexpr int PIECES = 22;                      // copies of a line,
-constexpr int ROUNDS = 1;                       // of 32 lanes at a time
-constexpr int PLANE = 484;                      // elements of a channel in shared memory
-constexpr int HALO = 968;                       // elements of a tile's pixels there
-constexpr int HALOS = 8192;                     // and pixels, two tiles' by turns,
-constexpr int OFFSETS = 15936;                  // and from where a window begins to each of its elements,
-constexpr int BARRIERS = 16448;                 // and the barriers
-constexpr int COPIERS = 3;                      // warps that copy pixels
-constexpr int THREADS = 384;                    // threads of a block
+constexpr int LINES = 44;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 32;                        // elements from one to the next as they are copied, at least
+constexpr int PIECES = 7;                       // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECE_ROUNDS = 1;                 // so often
+// elements from a channel's lines to the next's as they are copied, at least
+constexpr int PLANE = 796;
+constexpr int RAW = 1600;                       // elements of a tile's pixels so
+constexpr int COVERED = 22;                     // elements of a line that windows read
+constexpr int WORDS = 11;                       // of a line of halves
+constexpr int LINE_LANES = 16;                  // lanes that split a line, a word each at a time,
+constexpr int ROUNDS = 1;                       // so often
+constexpr int LINES_APART = 16;                 // lines at a time by all threads that copy,
+constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
+constexpr int PLANE_WORDS = 242;                // of a channel's lines of halves,
+// of all lines: from those that begin with an even element to those that begin with an odd one,
+constexpr int COPY_WORDS = 484;
+constexpr int PART_WORDS = 968;                 // from high parts to low ones,
+constexpr int BUFFER_WORDS = 1936;              // and of a tile
+constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
+// binary digits that a factor may be below the largest of its scale without losing any
+constexpr unsigned KEPT_DIGITS = 27;
+// of factors as they are scaled: what sums must not lie below where some lose digits
+constexpr float LEAST_SUM = 6272.0;
+constexpr int RAWS = 4096;                      // bytes before the pixels as they are copied,
+constexpr int HALVES = 16896;                   // before those in halves,
+constexpr int SCALES_AT = 47872;                // before their scales,
+constexpr int RANGES = 47904;                   // before what copying warps tell each other,
+constexpr int BARRIERS = 48032;                 // and before the barriers
+constexpr int COPIERS = 8;                      // warps that copy pixels and split them
+constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
-constexpr long long FLOATS = 2048;              // floats of the prepared filter: where its filters are as they were
+// floats of the prepared filter before what takes its filters' scales back,
+constexpr int SCALES = 1024;
+constexpr int IMAGE = 1032;                     // and before its filters as they were
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = float;
-
-// A descriptor, as the driver encodes it.
-struct TensorMap {
-    __align__(64) unsigned long long words[16];
-};
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
 // is not repeated.
@@ -80,20 +98,26 @@ __device__ __forceinline__ int at_border(int i, int size) {
     return i;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// parts of a float
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+
+// barriers in shared memory, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
-__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-__device__ __forceinline__ void wc_wgmma_tf32s_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums_but_1(float (&sums)[4]) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : : "memory"); }
 
 // A tile of outputs: its image and its first row and column.
 struct Tile { index_t image; int p, q; };
@@ -103,139 +127,310 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// One thread's: all steps of the filter, to stay.
-__device__ __forceinline__ void fetch_filters(unsigned char* shared, unsigned long long* filled,
-        const TensorMap* filter_map, int first_k) {
-    for (int step = 0; step < STEPS; ++step) {
-        wc_barrier_expect(filled + step, STAGE_BYTES);
-        for (int part = 0; part < PARTS; ++part)
-            wc_tma_load_3(shared + step * STAGE_BYTES + part * FILTER_BYTES, filter_map, filled + step, 0, first_k,
-                step * PARTS + part);
+// Lines of x begin anywhere. In shared memory each is as far into 16 bytes as it is in x, so that it is copied by 16
+// bytes.
+struct Pitch { int line, plane; };     // elements from a line to the next, from a channel's lines to the next's
+
+__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 3), PLANE + ((H & 3) * (W & 3) & 3)}; }
+
+// How far into 16 bytes the first element is that a tile's windows cover.
+__device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
+    const index_t row = tile.image * C * H + tile.p - PAD_TOP;
+    return (int)((row * W + tile.q - PAD_LEFT) & 3);
+}
+
+// The exponent field of the scale that brings a largest magnitude to 2^14 and more, below 2^15: at most that of 2^126,
+// with which subnormal floats become whole multiples of a half's least.
+__device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
+
+// The low parts of two floats that are scaled already, times 2^11, as a word.
+__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
+    return wc_floats_to_halves((first - wc_half_low_to_float(high)) * 2048.0f,
+        (second - wc_half_high_to_float(high)) * 2048.0f);
+}
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
+// one.
+struct Range {
+    float largest;
+    unsigned least;
+
+    __device__ __forceinline__ void include(float value) {
+        largest = fmaxf(largest, fabsf(value));
+        least = min(least, __float_as_uint(value) * 2u - 1u);
     }
-}
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_if_4(bool takes_part, void* shared, const void* global) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 4; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
-// The pixels that a tile's windows cover, a line of the image by each warp in turn, and what stands outside of the
-// image.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int warp, int lane, int H,
-        int W) {
-    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
-#pragma unroll 1
-    for (int line = warp; line < LINES; line += COPIERS) {
-        const int h = at_border(top + line % HALO_ROWS, H);
-        const element* const from = x + ((tile.image * C + line / HALO_ROWS) * H + h) * W;
-        element* const line_to = to + line * LINE;
-#pragma unroll 1
-        for (int round = 0; round < ROUNDS; ++round) {
-            const int piece = round * 32 + lane;
-            wc_copy_async_if_4(piece < PIECES, line_to + piece, from + at_border(left + piece, W));
-        }
-    }
-}
-
-// All tiles of the block, by COPIERS warps.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled_halos,
-        unsigned long long* freed_halos, const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H,
-        int W) {
-    const int warp = threadIdx.x / 32 - 1, lane = threadIdx.x % 32;
-    int turn = 0;
-    unsigned parity = 1;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        wc_barrier_wait(freed_halos + turn, parity);
-        copy_pixels(halos + turn * HALO, x, tile_of(number, tiles_p, tiles_q), warp, lane, H, W);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        __syncwarp();
-        if (lane == 0) wc_barrier_arrive(filled_halos + turn);
-        parity ^= turn;
-        turn ^= 1;
-    }
-}
-
-// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
-__device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
-
-// Splits a factor times 2^24 into two parts of TF32: the high one takes its place, the low one is returned. The scale
-// keeps the low digits of subnormal floats, 13 of which TF32 does not have. Of a factor that is not finite, or too
-// large for the scale, the low part is not finite, and neither are its sums.
-__device__ __forceinline__ unsigned low_part(unsigned& factor) {
-    const float whole = __uint_as_float(factor) * 16777216.0f;
-    factor = rounded(__float_as_uint(whole));
-    return __float_as_uint(whole - __uint_as_float(factor));
-}
-
-// An element of a window by its number: as they lie in x.
-struct Element { int channel, r, s; };
-
-__device__ __forceinline__ Element element_of(int number) {
-    return {number / (R * S), number / S % R, number % S};
-}
-
-// Where it lies in shared memory, in bytes from where the window begins. Numbers behind the last, whose weights are
-// zero, have the first element's place: where that is not finite, the sum is not either, and is made anew.
-__device__ __forceinline__ int offset_of(int number) {
-    const Element at = element_of(number < PRODUCTS ? number : 0);
-    return (at.channel * PLANE + at.r * LINE + at.s) * 4;
-}
-
-// What a lane has of a step, as the tensor cores take it: of an instruction an element of each of two windows, and the
-// fourth ones behind these.
-struct Factors {
-    unsigned high[DEPTHS][4], low[DEPTHS][4];
-
-    __device__ __forceinline__ void load(const unsigned char* window, const int* offsets, int step, int lane) {
-        const int4* const of_lane = (const int4*)(offsets + (step * 4 + lane % 4) * LANE_VALUES);
-        const int4 first = of_lane[0], second = of_lane[1];
-        const int places[LANE_VALUES] = {first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w};
-#pragma unroll
-        for (int i = 0; i < LANE_VALUES; ++i) {
-            const unsigned upper = *(const unsigned*)(window + places[i]),
-                lower = *(const unsigned*)(window + places[i] + NEXT_RUN);
-            high[i / 2][i % 2 * 2] = upper;
-            high[i / 2][i % 2 * 2 + 1] = lower;
-        }
-#pragma unroll
-        for (int depth = 0; depth < DEPTHS; ++depth)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) low[depth][i] = low_part(high[depth][i]);
+    __device__ __forceinline__ uint2 of_warp() const {
+        return make_uint2(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)),
+            __reduce_min_sync(0xffffffffu, least));
     }
 };
 
-// A step's products under way, those of `depths` instructions. Tensor cores cut their sums, so those of a step begin at
-// zero, the small ones first, and are added to the others when they are done.
-__device__ __forceinline__ void begin_step(float (&parts)[SUMS], const Factors& factors, const unsigned char* filters,
-        int depths) {
-    const unsigned long long high = wc_descriptor_rows_128(filters),
-        low = wc_descriptor_rows_128(filters + FILTER_BYTES);
-    wc_wgmma_fence();
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
+
+// A float, or 0 in place of one that is not finite: it sets no scale.
+__device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, int W) {
+    element elements[4];
 #pragma unroll
-    for (int depth = 0; depth < depths; ++depth) {
-        wc_wgmma_tf32s_words(parts, factors.low[depth], high + depth * DEPTH_CELLS, depth > 0);
-        wc_wgmma_tf32s_words(parts, factors.high[depth], low + depth * DEPTH_CELLS, true);
+    for (int i = 0; i < 4; ++i) {
+        const int at = first + i;
+        // a pixel by its column, which may be left of the first one
+        const int column = (at + (PAD_LEFT + 4)) - (PAD_LEFT + 4);
+        elements[i] = __ldg(line + at_border(column, W) + (at - column));
     }
 #pragma unroll
-    for (int depth = 0; depth < depths;
-        ++depth) wc_wgmma_tf32s_words(parts, factors.high[depth], high + depth * DEPTH_CELLS, true);
-    wc_wgmma_commit();
+    for (int i = 0; i < 4; ++i) to[i] = elements[i];
 }
 
-// The row and the column of outputs that a lane has of a run of a tile.
-__device__ __forceinline__ int row_of(const Tile& tile, int run) { return tile.p + run / RUNS_ACROSS; }
-__device__ __forceinline__ int column_of(const Tile& tile, int run, int lane) {
-    return tile.q + run % RUNS_ACROSS * 8 + lane / 4;
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
+        Pitch pitch) {
+    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
+    const int start = start_of(tile, H, W);
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+        const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+        const int h = at_border(top + row, H);
+        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
+        const int at = start + row * pitch.line + channel * pitch.plane;        // where `left` lies in shared memory
+        element* const line_to = to + (at & ~3);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 3) + piece * 4;
+            element* const piece_to = line_to + piece * 4;
+            if (piece >= PIECES) continue;
+            // a row in another's place may be further into 16 bytes than that one
+            if (h == top + row && first >= 0 && first + 4 <= W) wc_copy_async_16(piece_to, from + first);
+            else copy_edge(piece_to, from, first, W);
+        }
+    }
 }
 
-// Where the window of such an output begins in shared memory.
-__device__ __forceinline__ int window_of(int run, int lane) {
-    return run / RUNS_ACROSS * LINE + (run % RUNS_ACROSS * 8 + lane / 4);
+// A line of a tile's pixels as they were copied, from the first element that windows read on.
+__device__ __forceinline__ const element* line_of(const element* raw, int line, int start, Pitch pitch) {
+    return raw + start + line % HALO_ROWS * pitch.line + line / HALO_ROWS * pitch.plane;
 }
+
+// A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the two behind
+// it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][3], const element* raw, int line,
+        int start, Pitch pitch) {
+#pragma unroll
+    for (int i = 0; i < LINES_AT_ONCE; ++i) {
+        const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1), start, pitch);
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+            for (int e = 0; e < 3; ++e) words[i][round][e] =
+                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+    }
+}
+
+// The range of a thread's words; `infinite`: some may be infinite, and set no scale.
+__device__ __forceinline__ Range range_of(const element* raw, bool infinite, int start, Pitch pitch) {
+    Range range = {0.0f, 0xffffffffu};
+#pragma unroll 1
+    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line, start, pitch);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE; ++i) {
+            const float* const word = words[i][0];
+            range.include(infinite ? finite_or_zero(word[0]) : word[0]);
+            range.include(infinite ? finite_or_zero(word[1]) : word[1]);
+        }
+    }
+    return range;
+}
+
+// Scales a tile's pixels, by one power of two, and leaves them in halves, in two parts, in `to`, once from each even
+// element on, once from each odd one. With these goes what takes the scale back, and where some pixel lies so far below
+// the largest that it loses digits, what a sum must not lie below for them to matter. By all threads that copy,
+// LINE_LANES of them a line.
+__device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
+        unsigned long long* freed, unsigned parity, int start, Pitch pitch) {
+    Range range = range_of(raw, false, start, pitch);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true, start, pitch);
+    uint2 of_tile = range.of_warp();
+    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
+    wc_sync_threads(1, COPIERS * 32);
+#pragma unroll
+    for (int warp = 0; warp < COPIERS; ++warp) {
+        of_tile.x = max(of_tile.x, ranges[warp].x);
+        of_tile.y = min(of_tile.y, ranges[warp].y);
+    }
+    const unsigned exponent = scale_exponent(of_tile.x);
+    const float scale = __uint_as_float(exponent << 23);
+    wc_barrier_wait(freed, parity);         // the products have read what was here
+    if (threadIdx.x == 0) *scale_of_tile =
+        make_float2(__uint_as_float((254u - exponent) << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
+#pragma unroll 1
+    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line, start, pitch);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE; ++i) {
+            const float* const word = words[i][0];
+            const int number = threadIdx.x % LINE_LANES;
+            const bool exists = line + i * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
+            const float first = word[0] * scale, second = word[1] * scale;
+            const unsigned high = wc_floats_to_halves(first, second), low = low_parts(first, second, high);
+            const float third = word[2] * scale;
+            const unsigned odd_high = wc_floats_to_halves(second, third), odd_low = low_parts(second, third, odd_high);
+            if (!exists) continue;
+            at[0] = high;
+            at[PART_WORDS] = low;
+            at[COPY_WORDS] = odd_high;
+            at[COPY_WORDS + PART_WORDS] = odd_low;
+        }
+    }
+}
+
+// All tiles of the block; a tile is on its way while the one before is split.
+__device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
+        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
+        unsigned tiles_q, int H, int W, Pitch pitch) {
+    int turn = 0;
+    unsigned parity = 1;
+    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, threadIdx.x, H, W, pitch);
+    unsigned odd = 0u;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const int start = start_of(tile, H, W);
+        wc_copy_async_wait();
+        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, threadIdx.x, H, W, pitch);
+        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
+            parity, start, pitch);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        odd ^= 1u;
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+// The row and the column of a tile's output that a lane has of a run.
+__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
+__device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_ACROSS * 8 + lane / 4; }
 
 // The first of a lane's two filters of a block of eight columns.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
+
+// The span and the pair in it that a lane has of a quad: four pairs side by side, or four of what is left of spans.
+// Behind the last pair there are none: SPANS.
+struct Pair { int span, number; };
+
+__device__ __forceinline__ Pair pair_of(int quad, int lane) {
+    if (quad < SPAN_QUADS) return {quad, lane % 4};
+    return {SPANS, 0};
+}
+
+// Words from where a window begins to where one of its spans does.
+__device__ __forceinline__ int span_at(int span) { return span / R * PLANE_WORDS + span % R * WORDS; }
+
+// Where the window of an output of a tile begins, for this lane: every second column's begins with a word of the second
+// copy.
+__device__ __forceinline__ const unsigned* window_of(const unsigned* halves, int row, int column, int lane) {
+    halves += column % 2 * COPY_WORDS;
+    return halves + row * WORDS + column / 2 + lane % 4;
+}
+
+// What a lane has of a step: pairs of two windows, as the tensor cores take them.
+struct Factors {
+    unsigned high[STEP_DEPTHS][4], low[STEP_DEPTHS][4];
+};
+
+__device__ __forceinline__ void load_factors(Factors& factors, const unsigned* upper, const unsigned* lower, int step) {
+#pragma unroll
+    for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
+        const int quad = step * (2 * STEP_DEPTHS) + i;
+        if (quad < SPAN_QUADS) {
+            const int place = span_at(quad);
+            factors.high[i / 2][i % 2 * 2] = upper[place];
+            factors.high[i / 2][i % 2 * 2 + 1] = lower[place];
+            factors.low[i / 2][i % 2 * 2] = upper[place + PART_WORDS];
+            factors.low[i / 2][i % 2 * 2 + 1] = lower[place + PART_WORDS];
+        }
+        else {
+            factors.high[i / 2][i % 2 * 2] = factors.high[i / 2][i % 2 * 2 + 1] = 0u;
+            factors.low[i / 2][i % 2 * 2] = factors.low[i / 2][i % 2 * 2 + 1] = 0u;
+        }
+    }
+}
+
+// Where an instruction's products of the filter lie, in cells from the first.
+__device__ __forceinline__ int cells_of(int depth) {
+    return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps. Tensor cores cut their sums, so those of
+// high parts begin at zero in each step, and are added to the others while the step's small products are made: those of
+// a low part, which is times 2^11.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
+        const unsigned char* filters) {
+    const unsigned long long high = wc_descriptor_rows_128(filters), low = high + LOW_CELLS;
+    float parts[SUMS], small[SUMS];
+    Factors factors[SETS];
+#pragma unroll
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], upper, lower, step);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        const Factors& now = factors[step % SETS];
+        wc_wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i)
+            if (step * STEP_DEPTHS + i < DEPTHS) wc_wgmma_halves_words(parts, now.high[i],
+                high + cells_of(step * STEP_DEPTHS + i), i > 0);
+        wc_wgmma_commit();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i) {
+            if (step * STEP_DEPTHS + i >= DEPTHS) continue;
+            wc_wgmma_halves_words(small, now.low[i], high + cells_of(step * STEP_DEPTHS + i), step + i > 0);
+            wc_wgmma_halves_words(small, now.high[i], low + cells_of(step * STEP_DEPTHS + i), true);
+        }
+        wc_wgmma_commit();
+        wc_wgmma_wait_sums_but_1(parts);            // the factors of the step before are of no use any more
+        if (step + SETS - 1 < STEPS) load_factors(factors[(step + SETS - 1) % SETS], upper, lower, step + SETS - 1);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = step > 0 ? sums[i] + parts[i] : parts[i];
+    }
+    wc_wgmma_wait_sums(small);
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) sums[i] = fmaf(small[i], 4.8828125e-4f, sums[i]);
+}
+
+// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
+// are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+        int lane) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
+            sums[4 * block + i] = sum * of_tile.x * fabsf(scale);
+            if (of_tile.y > 0.0f || distant) {
+                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
+                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
+            }
+        }
+}
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
     return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
@@ -308,155 +503,156 @@ __device__ __forceinline__ void add_products(float4& sums, float upper, float lo
     sums.w = fmaf(second, lower, sums.w);
 }
 
-// An element of the window of output (p, q) of a tile's image.
-__device__ __forceinline__ float load_element(const element* x, const Tile& tile, int p, int q, Element at, int H,
-        int W) {
-    const int h = at_border(p - PAD_TOP + at.r, H), w = at_border(q - PAD_LEFT + at.s, W);
-    return __ldg(x + ((tile.image * C + at.channel) * H + h) * W + w);
+// An element of the window of output (p, q) of an image, as a float.
+__device__ __forceinline__ float load_element(const element* x, index_t image, int p, int q, int channel, int r, int s,
+        int H, int W) {
+    const int h = at_border(p - PAD_TOP + r, H), w = at_border(q - PAD_LEFT + s, W);
+    return __ldg(x + ((image * C + channel) * H + h) * W + w);
 }
 
 // Sums of two outputs and of filters k and k + 1 by float32 units: of those that are not finite; the others stay.
-__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, const Tile& tile,
-        int p, int q, int other_p, int other_q, int k, int H, int W) {
-    const element* const first = filter + FLOATS + (long long)min(k, K - 1) * PRODUCTS;
-    const element* const second = filter + FLOATS + (long long)min(k + 1, K - 1) * PRODUCTS;
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int k, int H, int W) {
+    const element* const first = filter + IMAGE + (long long)min(k, K - 1) * WINDOW;
+    const element* const second = filter + IMAGE + (long long)min(k + 1, K - 1) * WINDOW;
     float4 anew = {};
 #pragma unroll 1
-    for (int number = 0; number < PRODUCTS; ++number) {
-        const Element at = element_of(number);
-        const float upper = load_element(x, tile, p, q, at, H, W),
-            lower = load_element(x, tile, other_p, other_q, at, H, W);
+    for (int number = 0; number < WINDOW; ++number) {
+        const int channel = number / (R * S), r = number / S % R, s = number % S;
+        const float upper = load_element(x, image, p, q, channel, r, s, H, W),
+            lower = load_element(x, image, other_p, other_q, channel, r, s, H, W);
         add_products(anew, upper, lower, __ldg(first + number), __ldg(second + number));
         if (number % 16 == 15 && are_settled(sums, anew)) break;
     }
     return mended(sums, anew);
 }
 
-// The filter with the products of a window in the order in which its elements lie in x, filled up with zeros: once for
-// each filter, before the first call.
+// Zeros beside a window times infinities and NaN: sums that are not finite are made anew.
+__device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int first_k, int lane, int P, int Q, int H, int W) {
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
+        const float4 wanted =
+            existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
+        set_sums(sums, block,
+            made_anew(wanted, x, filter, image, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1), min(other_q, Q - 1),
+            k, H, W));
+    }
+}
+
+// The filter as shared memory has it: [tile of filters][row][filter][products, of each part] in halves, cells of 16
+// bytes in the order in which the tensor cores look for them, zeros in what pairs have beside a window. Each filter is
+// scaled by a power of two; behind them is what takes these back, negative where a weight is so far below the largest
+// that it loses digits; then the filter as it was. Once for each filter, before the first call.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < STEPS * K * STEP; i += gridDim.x * SIDE_THREADS) {
-        const int row = i / STEP % K, step = i / STEP / K, number = step * STEP + i % STEP;
-        const int k = row;
-        const Element at = element_of(number);
-        const float weight = number < PRODUCTS ? w[((k * C + at.channel) * R + at.r) * S + at.s] : 0.0f;
-        if (number < PRODUCTS) filter[FLOATS + (long long)k * PRODUCTS + number] = weight;
-        unsigned high = __float_as_uint(weight);
-        const unsigned low = low_part(high);
-        element* const to = filter + (step * 2LL * K + row) * STEP + i % STEP;
-        to[0] = __uint_as_float(high);
-        to[K * STEP] = __uint_as_float(low);
+    __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
+    unsigned* const image = (unsigned*)filter;
+    for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
+        const int row = number % TILE_FILTERS;
+        const int k = number - row + filter_of(row / 8, row % 8 / 2) + row % 2;
+        Range range = {0.0f, 0xffffffffu};
+        for (int i = threadIdx.x; k < K && i < WINDOW; i += SIDE_THREADS) {
+            const float weight = w[k * WINDOW + i];
+            filter[IMAGE + k * WINDOW + i] = weight;
+            range.include(finite_or_zero(weight));
+        }
+        uint2 of_filter = range.of_warp();
+        if (threadIdx.x % 32 == 0) {
+            largest[threadIdx.x / 32] = of_filter.x;
+            least[threadIdx.x / 32] = of_filter.y;
+        }
+        __syncthreads();
+        for (int warp = 0; warp < SIDE_THREADS / 32; ++warp) {
+            of_filter.x = max(of_filter.x, largest[warp]);
+            of_filter.y = min(of_filter.y, least[warp]);
+        }
+        __syncthreads();
+        const unsigned exponent = scale_exponent(of_filter.x);
+        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
+        for (int i = threadIdx.x; i < ROWS * ROW_WORDS; i += SIDE_THREADS) {
+            const Pair pair = pair_of(i / 4, i);
+            const int span = pair.span;
+            float weights[2];
+            for (int half = 0; half < 2; ++half) {
+                const int of_span = pair.number * 2 + half;
+                const bool exists = k < K && span < SPANS && of_span < SPAN;
+                weights[half] = exists ? w[k * WINDOW + span * S + of_span] * scale : 0.0f;
+            }
+            const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
+            unsigned* const to = image
+                + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
+            const int cell = i % ROW_WORDS / 4;
+            to[(cell ^ row % 8) * 4] = high;
+            to[(cell + LOW_CELLS ^ row % 8) * 4] = low_parts(weights[0], weights[1], high);
+        }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-taps_float32_7x7(const __grid_constant__ TensorMap filter_map, const float* __restrict__ x, float* __restrict__ filter,
-        float* __restrict__ y, int N, int H, int W, int P, int Q) {
+taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
+        int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled_halos = (unsigned long long*)(shared + BARRIERS);
-    unsigned long long* const freed_halos = filled_halos + 2;
-    unsigned long long* const filled = freed_halos + 2;
+    unsigned* const halves = (unsigned*)(shared + HALVES);
+    float2* const scales = (float2*)(shared + SCALES_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
-    const int first_k = blockIdx.y * TILE_FILTERS;
+    const int first_k = blockIdx.y * TILE_FILTERS;         // its first filter
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
-        for (int halo = 0; halo < 2; ++halo) {
-            wc_barrier_init(filled_halos + halo, COPIERS);
-            wc_barrier_init(freed_halos + halo, GROUPS * 4);
-        }
-        for (int stage = 0; stage < STAGES; ++stage) {
-            wc_barrier_init(filled + stage, 1);
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(freed + buffer, 4);
         }
         wc_fence_barrier_init();
     }
-    int* const offsets = (int*)(shared + OFFSETS);         // those of a lane in a step side by side
-    for (int i = threadIdx.x; i < STEPS * STEP; i += THREADS) offsets[i] =
-        offset_of(i / STEP * STEP + i % LANE_VALUES * 4 + i % STEP / LANE_VALUES);
+    // the filter, for all tiles
+    const element* const image = filter + blockIdx.y * (FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, image + i * 4);
+    wc_copy_async_commit();
+    wc_copy_async_wait();
+    wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < 128) {
+    if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch_filters(shared, filled, &filter_map, first_k);
-        if (threadIdx.x >= 32) copy_tiles(halos, filled_halos, freed_halos, x, tiles, tiles_p, tiles_q, H, W);
+        const Pitch pitch = pitch_of(H, W);
+        copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
+            tiles_p, tiles_q, H, W, pitch);
     } else {
-        // the groups that multiply
+        // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        int turn = 0;
+        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        bool distant = false;           // whether some filter has weights that lose digits
+        for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
+        distant = __any_sync(0xffffffffu, distant);
+        int turn = group;
         unsigned parity = 0;
-        for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const element* const halo = halos + turn * HALO;
-            wc_barrier_wait(filled_halos + turn, parity);
+            const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
+            wc_barrier_wait(filled + turn, parity);
+            const float2 scale = scales[turn];
 #pragma unroll 1
             for (int item = 0; item < ITEMS; ++item) {
-                // this lane's windows, and outputs: column lane / 4 of either run of eight of its warp
-                const int first_run = ((item * GROUPS + group) * 4 + warp) * 2;
-                const unsigned char* const window = (const unsigned char*)(halo + window_of(first_run, lane));
-                float sums[SUMS] = {};
-                Factors even, odd;
-                even.load(window, offsets, 0, lane);
-#pragma unroll 1
-                for (int pair = 0; pair < PAIRS; ++pair) {
-                    {
-                        float parts[SUMS];
-                        wc_barrier_wait(filled + 2 * pair, 0);
-                        begin_step(parts, even, shared + 2 * pair * STAGE_BYTES, DEPTHS);
-                        odd.load(window, offsets, 2 * pair + 1, lane);
-                        wc_wgmma_wait_sums(parts);
-#pragma unroll
-                        for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
-                    }
-                    {
-                        float parts[SUMS];
-                        wc_barrier_wait(filled + (2 * pair + 1), 0);
-                        begin_step(parts, odd, shared + (2 * pair + 1) * STAGE_BYTES, DEPTHS);
-                        even.load(window, offsets, 2 * pair + 2, lane);
-                        wc_wgmma_wait_sums(parts);
-#pragma unroll
-                        for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
-                    }
-                }
-                {
-                    float parts[SUMS];
-                    wc_barrier_wait(filled + (STEPS - 2), 0);
-                    begin_step(parts, even, shared + (STEPS - 2) * STAGE_BYTES, DEPTHS);
-                    odd.load(window, offsets, STEPS - 1, lane);
-                    wc_wgmma_wait_sums(parts);
-#pragma unroll
-                    for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
-                }
-                {
-                    float parts[SUMS];
-                    wc_barrier_wait(filled + (STEPS - 1), 0);
-                    begin_step(parts, odd, shared + (STEPS - 1) * STAGE_BYTES, LAST_DEPTHS);
-                    wc_wgmma_wait_sums(parts);
-#pragma unroll
-                    for (int i = 0; i < SUMS; ++i) sums[i] += parts[i];
-                }
-                // both factors' scale taken back: times 2^-48
-#pragma unroll
-                for (int i = 0; i < SUMS; ++i) sums[i] *= 3.5527136788005009e-15f;
-                // infinities, NaN, and factors too large for their scale: float32 units make such sums anew
-#pragma unroll 1
-                for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
-                    const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
-                    const int p = row_of(tile, first_run), q = column_of(tile, first_run, lane),
-                        other_p = row_of(tile, first_run + 1), other_q = column_of(tile, first_run + 1, lane);
-                    const float4 wanted =
-                        existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
-                    set_sums(sums, block,
-                        made_anew(wanted, x, filter, tile, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1),
-                        min(other_q, Q - 1), k, H, W));
-                }
+            {
+                // this lane's outputs: column lane / 4 of either run of eight of its warp
+                const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
+                    q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
+                float sums[SUMS];
+                sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                    window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), shared);
+                restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
                 {
                     const bool odd = lane & 1;
-                    const int run = first_run + odd, p = row_of(tile, run), q = column_of(tile, run, lane);
-                    const bool inside = p < P && q < Q;
-                    const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)p * Q + q;
+                    const int of_p = odd ? other_p : p, of_q = odd ? other_q : q;
+                    const bool inside = of_p < P && of_q < Q;
+                    const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)of_p * Q + of_q;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const float* const four = sums + 4 * n;
@@ -465,20 +661,24 @@ taps_float32_7x7(const __grid_constant__ TensorMap filter_map, const float* __re
                         const float values[4] =
                             {odd ? got_0 : four[0], odd ? got_1 : four[1], odd ? four[2] : got_0,
                             odd ? four[3] : got_1};
-                        const int first = n * 8 + lane % 4 / 2 * 4;
+                        const int first = first_k + n * 8 + lane % 4 / 2 * 4;
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
-                            const int k = first_k + first + i;
+                            const int k = first + i;
                             const index_t at = pixel + k * plane;
                             if (inside && k < K) y[at] = values[i];
                         }
                     }
                 }
             }
+            }
             __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed_halos + turn);
-            parity ^= turn;
-            turn ^= 1;
+            if (lane == 0) wc_barrier_arrive(freed + turn);
+            turn += GROUPS;
+            if (turn >= BUFFERS) {
+                turn -= BUFFERS;
+                parity ^= 1;
+            }
         }
     }
 }

@@ -51,7 +51,9 @@ constexpr int FILTER_CELLS = 640;               // of 16 bytes: all of a tile's
 constexpr int PIXEL = 4;                        // elements of a pixel that lie side by side in x
 constexpr int LINES = 36;                       // input rows that a tile's windows cover
 constexpr int LINE = 48;                        // elements from one to the next in shared memory
-constexpr int PIECES = 6;                       // copies of a line: of 16 bytes
+constexpr int PIECES = 6;                       // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECE_ROUNDS = 1;                 // so often
 constexpr int HALO = 1728;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
@@ -114,20 +116,25 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
         unsigned BORDER) {
     const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
-#pragma unroll 2
-    for (int number = thread; number < LINES * PIECES; number += COPIERS * 32) {
-        const int line = number / PIECES, piece = number % PIECES;
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
         const int h = top + line;
-        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
-        const int at = line * LINE;               // where `left` lies in shared memory
-        const int first = left - at % 8 + piece * 8;
-        element* const piece_to = to + at / 8 * 8 + piece * 8;
         const bool reached = (unsigned)h < (unsigned)H;
         const int end = W * PIXEL;
-        if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-        else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to =
-            make_uint4(BORDER, BORDER, BORDER, BORDER);
-        else copy_edge(piece_to, from, first, reached, W, BORDER);
+        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
+        const int at = line * LINE;               // where `left` lies in shared memory
+        element* const line_to = to + (at & ~7);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 7) + piece * 8;
+            element* const piece_to = line_to + piece * 8;
+            if (piece >= PIECES) continue;
+            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to =
+                make_uint4(BORDER, BORDER, BORDER, BORDER);
+            else copy_edge(piece_to, from, first, reached, W, BORDER);
+        }
     }
 }
 

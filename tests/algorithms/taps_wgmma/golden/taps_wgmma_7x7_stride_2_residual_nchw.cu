@@ -49,7 +49,9 @@ constexpr int HALO_ROWS = 37;                   // input rows that a tile's wind
 constexpr int LINES = 111;                      // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 48;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
-constexpr int PIECES = 6;                       // copies of a line: of 16 bytes
+constexpr int PIECES = 6;                       // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECE_ROUNDS = 1;                 // so often
 constexpr int PLANE = 1776;                     // elements from a channel's lines to the next's in shared memory
 constexpr int HALO = 5328;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
@@ -119,20 +121,25 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
 // The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
     const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
-#pragma unroll 2
-    for (int number = thread; number < LINES * PIECES; number += COPIERS * 32) {
-        const int line = number / PIECES, piece = number % PIECES;
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
         const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
         const int h = top + row;
-        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
-        const int at = LEAD + row * LINE + channel * PLANE;        // where `left` lies in shared memory
-        const int first = left - at % 8 + piece * 8;
-        element* const piece_to = to + at / 8 * 8 + piece * 8;
         const bool reached = (unsigned)h < (unsigned)H;
         const int end = W;
-        if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-        else if (!reached || first <= -8 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-        else copy_edge(piece_to, from, first, reached, W);
+        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
+        const int at = LEAD + row * LINE + channel * PLANE;        // where `left` lies in shared memory
+        element* const line_to = to + (at & ~7);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 7) + piece * 8;
+            element* const piece_to = line_to + piece * 8;
+            if (piece >= PIECES) continue;
+            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -8 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+            else copy_edge(piece_to, from, first, reached, W);
+        }
     }
 }
 

@@ -1,0 +1,58 @@
+"""Lines of x in shared memory as they lie in x, a tile's once for all taps (templates/parts/lines.cuh.jinja).
+
+They are copied by 16 bytes. Where lines of x do not begin with 16 bytes, one in shared memory is as far into 16 bytes
+as it is in x: the distance of lines is that of x modulo 16 bytes.
+"""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass
+from warpconv.codegen.hardware import LANES
+
+from ..spec import KernelSpec
+from .first_layers import pixel_of
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A tile's: ``rows`` of the image, each of ``pieces`` copies; elements from one to the next and from a channel's to
+    the next's, at least, and of all; ``lead``: those of a line before the first that a window reads; ``piece_lanes``
+    threads copy a line, a piece each ``piece_rounds`` times."""
+
+    rows: int
+    pieces: int
+    line: int
+    plane: int
+    elements: int
+    lead: int
+    piece_lanes: int
+    piece_rounds: int
+
+
+def lead_of(spec: KernelSpec, whole: bool, wide: int) -> int:
+    """Elements of a line in shared memory before the first that a window reads, where lines of x begin with 16
+    bytes."""
+    return -spec.padding[1][0] * pixel_of(spec) % wide if whole else 0
+
+
+def lanes_for(places: int) -> int:
+    """Lanes that have a line's places, one each at a time: a power of two, a warp at most."""
+    return min(LANES, 1 << (places - 1).bit_length())
+
+
+def lines_of(spec: KernelSpec, tile: tuple[int, int], whole: bool, wide: int, beside: int = 0) -> Lines:
+    """Of a tile of outputs; ``whole``: lines of x begin with 16 bytes, of ``wide`` elements; ``beside``: elements
+    that are read behind a tile's last window."""
+    pixel, lead = pixel_of(spec), lead_of(spec, whole, wide)
+    rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
+        tile, spec.stride, spec.extents))
+    pieces = -(-((lead if whole else wide - 1) + columns * pixel + beside) // wide)
+    if whole:
+        line, plane = pieces * wide, rows * pieces * wide
+    else:
+        line, plane = (pieces + 1) * wide, (rows * (pieces + 2) + 1) * wide
+    planes = spec.c // pixel
+    elements = planes * plane if whole else -(-(planes * (plane + wide - 1)) // wide) * wide
+    lanes = lanes_for(pieces)
+    return Lines(rows=rows, pieces=pieces, line=line, plane=plane, elements=elements, lead=lead, piece_lanes=lanes,
+                 piece_rounds=-(-pieces // lanes))
