@@ -265,8 +265,10 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     const unsigned exponent = scale_exponent(of_tile.x);
     const float scale = __uint_as_float(exponent << 23);
     wc_barrier_wait(freed, parity);         // the products have read what was here
+    // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
+    const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
     if (threadIdx.x == 0) *scale_of_tile =
-        make_float2(__uint_as_float((254u - exponent) << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
+        make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
 #pragma unroll 1
     for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][3];
