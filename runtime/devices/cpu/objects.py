@@ -62,10 +62,16 @@ _DYNAMIC_SHARED = re.compile(r"\bextern\s+(?:__align__\s*\([^)]*\)\s*)?__shared_
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 _ASSEMBLY = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 
+# what g++ says where a compiled header is at fault
+_HEADER_FAILED = re.compile(r"\bPCH\b|precompiled|\.gch\b|internal compiler error")
 _KILLED = re.compile(r"Killed signal terminated|virtual memory exhausted|out of memory|Cannot allocate memory")
 
+HEADER = "cuda_subset.h"
+COMPILED_HEADER = HEADER + ".gch"        # where g++ looks for it, in each folder before it looks for the header
+
 _T = TypeVar("_T")
-_usual_linker: set[tuple[str, ...]] = set()       # compilers for which a quicker linker has failed in this process
+_usual_linker: set[tuple[str, ...]] = set()       # compilers for which a quicker linker has failed in this process,
+_read_header: set[tuple[str, ...]] = set()        # and those that failed with a compiled header
 
 
 def object_name(mode: Mode) -> str:
@@ -88,34 +94,32 @@ def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], .
 
 
 def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,
-          toolchain: Toolchain | None = None, runtime: bytes | None = None) -> dict[str, object]:
+          toolchain: Toolchain | None = None, runtime: bytes | None = None,
+          header: Path | None = None) -> dict[str, object]:
     """Compile ``text`` into ``directory`` under :func:`object_name`; returns compiler, version, flags, seconds, log.
 
     The file appears complete or not at all. ``runtime``: the runtime's object, the same for all kernels; if None, it is
-    kept in ``runtime_directory`` (default: ``directory``). Raises ToolNotFound where the compiler cannot be started,
-    CompileError with its log where it refuses the text, FileError where it finds no disk to write to, OSError where
-    ``directory`` cannot be written.
+    kept in ``runtime_directory`` (default: ``directory``). ``header``: a folder that has the compiled header. Raises
+    ToolNotFound where the compiler cannot be started, CompileError with its log where it refuses the text, FileError
+    where it finds no disk to write to, OSError where ``directory`` cannot be written.
     """
     toolchain = toolchain or find_toolchain()
     directory.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     if runtime is None:
         runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
-    flags = list(toolchain.kernel_flags(mode))
-    if mode is Mode.CHECK and "cp.async.cg" in text:
-        flags.append(_PAST_L1)
+    flags = flags_of(text, mode, toolchain)
 
     def compiled(scratch: Path) -> tuple[bytes, str]:
         (scratch / "unit.cpp").write_text(_translation_unit(text, entries), encoding="utf-8")
         (scratch / "runtime.o").write_bytes(runtime)
-        log = _compiler(toolchain, [*flags, "-x", "c++", "-include", str(DEVICE / "cuda_subset.h"), "-c", "unit.cpp",
-                                    "-o", "kernel.o"], scratch, text, "refused the text for the CPU device")
+        log = _compile(toolchain, flags, header, scratch, text)
         log += _link(toolchain, scratch, text)
         return _result(toolchain, scratch / "kernel.so", text, log), log
 
     data, log = _with_scratch(directory, compiled)
-    _install(directory / object_name(mode), data)
-    return {"compiler": " ".join(toolchain.command), "version": toolchain.version(), "flags": list(flags),
+    install(directory / object_name(mode), data)
+    return {"compiler": " ".join(toolchain.command), "version": toolchain.version(), "flags": flags,
             "seconds": time.perf_counter() - start, "log": log}
 
 
@@ -145,8 +149,25 @@ def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
                         "could not compile the CPU device's own code")
         return _result(toolchain, scratch / "runtime.o", text, log)
 
-    _install(path, _with_scratch(directory, compiled))
+    install(path, _with_scratch(directory, compiled))
     return path
+
+
+def flags_of(text: str, mode: Mode, toolchain: Toolchain) -> list[str]:
+    """Flags that compile this text to an object."""
+    past_l1 = (_PAST_L1,) if mode is Mode.CHECK and "cp.async.cg" in text else ()
+    return [*toolchain.kernel_flags(mode), *past_l1]
+
+
+def compile_header(directory: Path, flags: Sequence[str], toolchain: Toolchain) -> None:
+    """Put the device's header, as g++ has it once it is read, into ``directory``: to read it is a fifth of a kernel's
+    compilation. Raises as build() does."""
+    def compiled(scratch: Path) -> bytes:
+        log = _compiler(toolchain, [*flags, "-x", "c++-header", str(DEVICE / HEADER), "-o", COMPILED_HEADER], scratch,
+                        "", "could not compile the CPU device's header")
+        return _result(toolchain, scratch / COMPILED_HEADER, "", log)
+
+    install(directory / COMPILED_HEADER, _with_scratch(directory, compiled))
 
 
 def _translation_unit(text: str, entries: Sequence[str]) -> str:
@@ -198,6 +219,23 @@ def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
                     hint="free some space, or set TMPDIR to a directory that can be written") from failure
 
 
+def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, scratch: Path, source: str) -> str:
+    """Compile unit.cpp to kernel.o; with the header's text where the compiled one fails, which some systems cannot load
+    where it was made. Raises as _compiler does."""
+    def compiled(*include: str) -> str:
+        return _compiler(toolchain, [*flags, "-x", "c++", *include, "-c", "unit.cpp", "-o", "kernel.o"], scratch,
+                         source, "refused the text for the CPU device")
+
+    if header is not None and toolchain.program not in _read_header:
+        try:
+            return compiled("-I", str(header), "-I", str(DEVICE), "-include", HEADER)
+        except CompileError as error:
+            if not _HEADER_FAILED.search(error.log):
+                raise
+            _read_header.add(toolchain.program)
+    return compiled("-include", str(DEVICE / HEADER))
+
+
 def _link(toolchain: Toolchain, scratch: Path, source: str) -> str:
     """Link kernel.o and the runtime to kernel.so; by the compiler's usual linker where the quicker one cannot: gold
     stops at a link to a library that is gone, of which there may be another further on. Raises as _compiler does."""
@@ -240,7 +278,7 @@ def _result(toolchain: Toolchain, path: Path, source: str, log: str) -> bytes:
                            options=(), log=log, hint="name a C++ compiler in WARPCONV_CXX, such as g++") from None
 
 
-def _install(path: Path, data: bytes) -> None:
+def install(path: Path, data: bytes) -> None:
     """Write a file that appears whole or not at all. Raises OSError."""
     aside = path.with_name(f".{uuid.uuid4().hex}")
     try:

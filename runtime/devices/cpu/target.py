@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpconv.codegen.classes import dataclass
+from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env
+from warpconv.runtime.build import private
 from warpconv.runtime.build.cache import CacheKey, DiskCache
 from warpconv.runtime.build.entry import Entry
 
@@ -19,6 +22,8 @@ from .toolchain import Toolchain, find_toolchain
 
 if TYPE_CHECKING:
     from warpconv.runtime.build.pipeline import Text
+
+_log = logging.getLogger("warpconv.build")
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,8 @@ class CpuTarget:
                 settings: env.Settings) -> Mapping[str, Any]:
         toolchain = _toolchain(settings)
         meta = objects.build(source, entries=text.program.entries, mode=self.mode, directory=folder,
-                             runtime=self._runtime(cache, toolchain), toolchain=toolchain)
+                             runtime=self._runtime(cache, toolchain), toolchain=toolchain,
+                             header=self._header(source, cache, toolchain))
         # loaded before it is kept: what a wrong compiler made never gets into the cache
         CpuProgram.load(folder, entries=text.program.entries, mode=self.mode)
         return meta
@@ -56,6 +62,31 @@ class CpuTarget:
 
         entry = cache.fetch(CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine))), build)
         return entry.read(entry.meta["object"])
+
+    def _header(self, source: str, cache: DiskCache, toolchain: Toolchain) -> Path | None:
+        """A folder of this process with the device's compiled header, which is an entry of the cache, too; it is empty
+        where it cannot be compiled or while another thread sees to it. None where no disk takes it."""
+        if toolchain.family != "gcc":
+            return None         # g++ finds it by itself, and does without where it does not fit
+        flags = objects.flags_of(source, self.mode, toolchain)
+        fields = dict(objects.machine_fields(self.mode, toolchain)) | {"kernel_flags": " ".join(flags)}
+        machine = [field for field in sorted(fields.items()) if field[0] not in ("runtime_flags", "link_flags")]
+        purpose = "\0".join(value for _, value in machine)
+        folder = private.known_directory(purpose)
+        if folder is not None:
+            return folder
+
+        def build(made: Path) -> Mapping[str, Any]:
+            objects.compile_header(made, flags, toolchain)
+            return {}
+
+        try:
+            folder = private.directory(purpose)
+            entry = cache.fetch(CacheKey(name=f"cpu-header-{self.mode.value}", fields=tuple(machine)), build)
+            objects.install(folder / objects.COMPILED_HEADER, entry.read(objects.COMPILED_HEADER))
+        except (WarpconvError, OSError) as error:
+            _log.info("the CPU device's header is read anew for each kernel: %s", error)
+        return folder
 
 
 def _toolchain(settings: env.Settings) -> Toolchain:

@@ -101,7 +101,24 @@ def test_a_c_compiler_or_what_makes_no_object_of_this_machine(tmp_path, monkeypa
     with pytest.raises(DeviceError, match="cannot be loaded") as caught:
         call()
     assert "WARPCONV_CXX" in caught.value.hint
-    assert [row.name for row in cache.DiskCache(call.root).entries()] == ["cpu-device-fast"]      # the kernel is not
+    kept = [row.name for row in cache.DiskCache(call.root).entries()]
+    assert kept == ["cpu-device-fast", "cpu-header-fast"]       # the kernel is not
+
+
+@pytest.mark.parametrize("says", ["had to relocate PCH", "internal compiler error: Segmentation fault"])
+def test_a_compiled_header_that_cannot_be_loaded(tmp_path, monkeypatch, device_made, call, says):
+    """Some systems give a compiler no memory at the address where it was made."""
+    met = tmp_path / "met"
+    body = f'case "$*" in *"-include cuda_subset.h"*) touch {met}; echo "fatal error: {says}" >&2; exit 1;; esac'
+    monkeypatch.setenv("CXX", str(wrapper(tmp_path / "g++", f'{body}\nexec $REAL "$@"')))
+    assert (call() == 18).all() and met.exists()
+
+
+def test_a_header_that_cannot_be_compiled_is_read(tmp_path, monkeypatch, device_made, call):
+    body = 'case "$*" in *c++-header*) exit 1;; esac'
+    monkeypatch.setenv("CXX", str(wrapper(tmp_path / "g++", f'{body}\nexec $REAL "$@"')))
+    assert (call() == 18).all()
+    assert [row.name for row in cache.DiskCache(call.root).entries()][0] == "cpu-device-fast"
 
 
 @pytest.mark.long
