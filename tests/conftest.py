@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import secrets
 import shutil
@@ -19,7 +21,8 @@ import warpconv
 from tests import settings
 from warpconv.codegen.render import environment
 
-GARBAGE = 100_000       # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
+TESTS = Path(__file__).parent
+GARBAGE = 500_000       # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
 MOST_LONG = 4           # parameters of a test that are run among the long ones, but for the case table's
@@ -77,6 +80,18 @@ def _forget_old(entries: Path) -> None:
         meta = path / "meta.json"
         if not meta.exists() or time.time() - max(meta.stat().st_atime, meta.stat().st_mtime) > DAYS * 86400:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Of all tests' modules each worker imports a share before it collects: it takes pytest 15 s to rewrite the
+    assertions of all, and what one worker has rewritten the others read."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is pytest.Config.ArgsSource.ARGS:
+        return
+    number, count = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):        # collecting meets it again, and tells
+            importlib.import_module(".".join(("tests", *path.relative_to(TESTS).with_suffix("").parts)))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
