@@ -57,8 +57,7 @@ that layers of different size stand side by side. Loads include those from a wor
 preparation, which happens once, is not in them, and the GEMM of `im2col`, a library's, in none of the counts; a call
 of several launches has a line for each (the transform of `im2win`). Shared memory: accesses of warps, and the passes
 over the banks that they take (equal where there is no conflict). Multiply-adds are those of float32; a dash where the
-kernel has others. Kernels with matrix instructions show a dash for shuffles, too: the CPU device makes the one of the
-other.
+kernel has others. Kernels with matrix instructions show a dash for shuffles, too.
 
 The last tables set these beside the GPU's hardware counters (Nsight Compute) for the same call: "=" is the same
 number, else it is executed / measured. The compiler may leave out multiply-adds whose sum nobody stores, and join

@@ -178,6 +178,15 @@ def test_shuffle_of_a_lane_that_is_not_there(body):
           "block (0,0,0) thread (", "lane")
 
 
+@pytest.mark.parametrize("lanes, call", [("i >= 20", "wc_mma_halves_16(c, 0, 0, 0, 0, 0, 0)"),
+                                         ("i == 3", "wc_mma_tf32s_8(c, 0, 0, 0, 0, 0, 0)"),
+                                         ("i < 16", "unsigned a; wc_load_matrices_1(a, x)")])
+def test_matrices_take_all_lanes(lanes, call):
+    text = KERNEL + f"""k(const float* x, float* y) {{ const int i = threadIdx.x; float4 c = make_float4(0, 0, 0, 0);
+        if ({lanes}) return; {call}; y[i] = c.x; }}"""
+    fault("inactive-lane", text, [read(floats(128)), written(floats(32))], "takes no part")
+
+
 def test_lanes_that_meet_at_different_shuffles():
     text = KERNEL + """k(float* y) { const int i = threadIdx.x;
         if (i & 1) y[i] = __shfl_sync(~0u, 1.0f, 0) + 1; else y[i] = __shfl_sync(~0u, 2.0f, 1) * 3; }"""

@@ -64,6 +64,7 @@ struct wcpu_launch {
 // The elements of a wgmma, of 16 bits and of 32; the operands whose products lie one below the other, and whether a comes from
 // registers: four words of each thread, at that address
 enum wcpu_element_type { WCPU_HALF, WCPU_BFLOAT16, WCPU_TF32 };
+enum wcpu_mma_kind { WCPU_SPARSE = 16 };        // beside the type of its elements
 enum wcpu_across { WCPU_A_ACROSS = 1, WCPU_B_ACROSS = 2, WCPU_A_WORDS = 4 };
 
 enum wcpu_launch_flag { WCPU_SUMS_TO_NEAREST = 1 };      // wgmma's; else they are cut as the hardware cuts them
@@ -135,6 +136,9 @@ WCPU_MEETING void wcpu_wgmma_wait(wcpu_ids *self, int pending);
 struct wcpu_row { wcpu_u64 low, high; };
 WCPU_MEETING wcpu_row wcpu_rows_of_words(wcpu_ids *self, wcpu_row words, int transposed);
 WCPU_MEETING wcpu_row wcpu_words_of_rows(wcpu_ids *self, wcpu_row row, int transposed);
+// A product of mma.sync: a lane's words of both factors, and its sums.
+struct wcpu_sums { float x, y, z, w; };
+WCPU_MEETING wcpu_sums wcpu_mma(wcpu_ids *self, wcpu_sums sums, wcpu_row a, wcpu_row b, int kind);
 
 __attribute__((visibility("default"))) int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
 __attribute__((visibility("default"))) wcpu_u64 wcpu_symbol_size(void *address);

@@ -96,6 +96,7 @@ public:
     void fence_products(Thread &thread) { pending_of(thread).fenced = true; }
     void commit_products(Thread &thread);
     void wait_products(Thread &thread, unsigned pending);
+    Operands &operands();             // room for one product
 
 private:
     Pending &pending_of(Thread &thread);

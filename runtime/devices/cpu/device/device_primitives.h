@@ -28,7 +28,7 @@
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
 //                             lanes (wc_load_matrices_2, _1 too)
 //   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, sums cut as a GPU
-//                             floats (_8, _pair, wc_mma_bfloat16s_...)   cuts them (below); of sparse
+//                             floats (_8, _pair, wc_mma_bfloat16s_...)   cuts them (mma.cpp); of sparse
 //   wc_mma_tf32s_8            the same of floats, of which the upper 19  ones to nearest
 //                             bits count
 //
@@ -157,166 +157,83 @@ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void *shared, const
 __forceinline__ void wc_copy_async_commit() {}
 __forceinline__ void wc_copy_async_wait_group() {}
 
-// All 32 lanes take part in what follows. Each row of a matrix is read by the lane that has its address, in one access.
-__forceinline__ unsigned wcpu_word_of_row(uint4 row, int matrix) {
-    const int lane = wcpu_lane(), source = 8 * matrix + lane / 4;
-    const unsigned long long low = __shfl_sync(0xffffffffu, row.x | (unsigned long long)row.y << 32, source);
-    const unsigned long long high = __shfl_sync(0xffffffffu, row.z | (unsigned long long)row.w << 32, source);
-    return (unsigned)((lane & 2 ? high : low) >> (lane & 1 ? 32 : 0));
+// All 32 lanes take part in what follows: they meet once, and the runtime makes the matrices of all (mma.cpp). Each row of a
+// matrix is read by the lane that has its address, in one access.
+__forceinline__ uint4 wcpu_as_words(wcpu_row row) {
+    return uint4((unsigned)row.low, (unsigned)(row.low >> 32), (unsigned)row.high, (unsigned)(row.high >> 32));
+}
+__forceinline__ wcpu_row wcpu_as_row(unsigned a, unsigned b, unsigned c, unsigned d) {
+    return {a | (unsigned long long)b << 32, c | (unsigned long long)d << 32};
+}
+__forceinline__ uint4 wcpu_words_of(uint4 row, int transposed) {
+    return wcpu_as_words(wcpu_words_of_rows(wcpu_self(), wcpu_as_row(row.x, row.y, row.z, row.w), transposed));
 }
 __forceinline__ void wc_load_matrices_4(unsigned &a, unsigned &b, unsigned &c, unsigned &d, const void *address) {
-    const uint4 row = *(const uint4 *)address;
-    a = wcpu_word_of_row(row, 0);
-    b = wcpu_word_of_row(row, 1);
-    c = wcpu_word_of_row(row, 2);
-    d = wcpu_word_of_row(row, 3);
+    const uint4 words = wcpu_words_of(*(const uint4 *)address, 0);
+    a = words.x, b = words.y, c = words.z, d = words.w;
 }
 __forceinline__ void wc_load_matrices_2(unsigned &a, unsigned &b, const void *address) {
     uint4 row(0, 0, 0, 0);
     if (wcpu_lane() < 16) row = *(const uint4 *)address;
-    a = wcpu_word_of_row(row, 0);
-    b = wcpu_word_of_row(row, 1);
+    const uint4 words = wcpu_words_of(row, 0);
+    a = words.x, b = words.y;
 }
 __forceinline__ void wc_load_matrices_1(unsigned &a, const void *address) {
     uint4 row(0, 0, 0, 0);
     if (wcpu_lane() < 8) row = *(const uint4 *)address;
-    a = wcpu_word_of_row(row, 0);
+    a = wcpu_words_of(row, 0).x;
 }
 
-// How sums of products round. Products of factors of 11 digits are exact. The sixteen of an instruction (eight of a short one,
-// and of TF32) and the sum before are aligned to the largest of their exponents and cut, towards zero, two bits behind the
-// float's last (25 behind the point); then they are added exactly, and the sum is cut to a float: what Khattak and Mikaitis
-// (arXiv 2512.07004) found for 16-bit elements on an H100, and wgmma.cpp does. Assumed here: that TF32 is summed so, eight at a
-// time; that subnormal factors count.
-inline double wcpu_size(double value) { return __builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, value) & 0x7ff0000000000000ull); }
-template <int COUNT> inline float wcpu_add_cut(float before, const float (&a)[COUNT], const float (&b)[COUNT]) {
-    double size = wcpu_size(before), products[COUNT], plain = before;
-    if (size < 0x1p-600) size = 0x1p-600;
-    for (int i = 0; i < COUNT; ++i) {
-        products[i] = (double)a[i] * b[i];
-        plain += products[i];
-        const double both = wcpu_size(a[i]) * wcpu_size(b[i]);
-        if (both > size) size = both;
-    }
-    if (!__builtin_isfinite(plain)) return (float)plain;
-    const double scale = 0x1p25 / size;
-    long long sum = (long long)(before * scale);
-    for (int i = 0; i < COUNT; ++i) sum += (long long)(products[i] * scale);
-    double made = (double)sum * (size * 0x1p-25);
-    if (__builtin_fabs(made) >= 0x1p128) return made < 0 ? -__builtin_inff() : __builtin_inff();
-    return (float)__builtin_bit_cast(double, __builtin_bit_cast(unsigned long long, made) & ~((1ull << 29) - 1));
-}
 // Lane 4 g + t has columns 2 t, 2 t + 1 (and 8 further) of rows g and g + 8 of a, and those rows of column g of b; it makes
-// columns 2 t, 2 t + 1 of rows g and g + 8 of c. `words`: 2 for 16 columns of a, 1 for 8.
-template <int WORDS, class ToFloat>
-__noinline__ void wcpu_mma(float4 &c, const unsigned (&a)[4], const unsigned (&b)[2], ToFloat to_float) {
-    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
-    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
-    float rows[2][8 * WORDS], columns[2][8 * WORDS];
-    for (int t = 0; t < 4; ++t)
-        for (int i = 0; i < 2; ++i) {
-            const unsigned long long of_b = __shfl_sync(0xffffffffu, b[0] | (unsigned long long)b[1] << 32, column + 4 * i + t);
-            for (int word = 0; word < WORDS; ++word) {
-                const unsigned its = (unsigned)(of_b >> 32 * word);
-                columns[i][8 * word + 2 * t] = to_float((unsigned short)its);
-                columns[i][8 * word + 2 * t + 1] = to_float((unsigned short)(its >> 16));
-            }
-        }
-    for (int t = 0; t < 4; ++t)
-        for (int word = 0; word < WORDS; ++word) {
-            const unsigned long long of_a = __shfl_sync(0xffffffffu, a[2 * word] | (unsigned long long)a[2 * word + 1] << 32, group + t);
-            for (int i = 0; i < 2; ++i) {
-                const unsigned its = (unsigned)(of_a >> 32 * i);
-                rows[i][8 * word + 2 * t] = to_float((unsigned short)its);
-                rows[i][8 * word + 2 * t + 1] = to_float((unsigned short)(its >> 16));
-            }
-        }
-    for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 2; ++j) *sums[i][j] = wcpu_add_cut(*sums[i][j], rows[i], columns[j]);
+// columns 2 t, 2 t + 1 of rows g and g + 8 of c. Of TF32: columns t and t + 4 (a0: row g, a1: row g + 8, then both four columns
+// further), and rows t and t + 4.
+__forceinline__ void wcpu_multiply(float4 &sum, const float4 &before, wcpu_row a, wcpu_row b, int kind) {
+    const wcpu_sums made = wcpu_mma(wcpu_self(), {before.x, before.y, before.z, before.w}, a, b, kind);
+    sum.x = made.x, sum.y = made.y, sum.z = made.z, sum.w = made.w;
 }
 __forceinline__ void wc_mma_halves_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    wcpu_mma<2>(c, {a0, a1, a2, a3}, {b0, b1}, wc_half_to_float);
+    wcpu_multiply(c, c, wcpu_as_row(a0, a1, a2, a3), wcpu_as_row(b0, b1, 0, 0), WCPU_HALF);
 }
 __forceinline__ void wc_mma_halves_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
-    wcpu_mma<1>(c, {a0, a1, 0, 0}, {b0, 0}, wc_half_to_float);
+    wcpu_multiply(c, c, wcpu_as_row(a0, a1, 0, 0), wcpu_as_row(b0, 0, 0, 0), WCPU_HALF);
 }
 __forceinline__ void wc_mma_bfloat16s_16(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    wcpu_mma<2>(c, {a0, a1, a2, a3}, {b0, b1}, wc_bfloat16_to_float);
+    wcpu_multiply(c, c, wcpu_as_row(a0, a1, a2, a3), wcpu_as_row(b0, b1, 0, 0), WCPU_BFLOAT16);
 }
 __forceinline__ void wc_mma_bfloat16s_8(float4 &c, unsigned a0, unsigned a1, unsigned b0) {
-    wcpu_mma<1>(c, {a0, a1, 0, 0}, {b0, 0}, wc_bfloat16_to_float);
+    wcpu_multiply(c, c, wcpu_as_row(a0, a1, 0, 0), wcpu_as_row(b0, 0, 0, 0), WCPU_BFLOAT16);
 }
-// Lane 4 g + t has columns t and t + 4 of rows g and g + 8 of a (a0: row g, a1: row g + 8, then both four columns further), and
-// rows t and t + 4 of column g of b.
-inline __noinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
-    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
-    float *sums[2][2] = {{&c.x, &c.y}, {&c.z, &c.w}};
-    float rows[2][8], columns[2][8];
-    for (int t = 0; t < 4; ++t) {
-        const unsigned long long near = __shfl_sync(0xffffffffu, a0 | (unsigned long long)a1 << 32, group + t);
-        const unsigned long long far = __shfl_sync(0xffffffffu, a2 | (unsigned long long)a3 << 32, group + t);
-        for (int i = 0; i < 2; ++i) {
-            rows[i][t] = __uint_as_float((unsigned)(near >> 32 * i) & 0xffffe000u);
-            rows[i][4 + t] = __uint_as_float((unsigned)(far >> 32 * i) & 0xffffe000u);
-            const unsigned long long both = __shfl_sync(0xffffffffu, b0 | (unsigned long long)b1 << 32, column + 4 * i + t);
-            columns[i][t] = __uint_as_float((unsigned)both & 0xffffe000u);
-            columns[i][4 + t] = __uint_as_float((unsigned)(both >> 32) & 0xffffe000u);
-        }
-    }
-    for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 2; ++j) *sums[i][j] = wcpu_add_cut(*sums[i][j], rows[i], columns[j]);
+__forceinline__ void wc_mma_tf32s_8(float4 &c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    wcpu_multiply(c, c, wcpu_as_row(a0, a1, a2, a3), wcpu_as_row(b0, b1, 0, 0), WCPU_TF32);
 }
 // Even columns of a lie in rows 0 to 7, odd ones in rows 8 to 15: the low and the high halves of its words.
+__forceinline__ wcpu_row wcpu_halves_of(unsigned a0, unsigned a1, unsigned low_half) {
+    return wcpu_as_row(a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half);
+}
 __forceinline__ void wc_mma_halves_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
                                          unsigned b0, unsigned b1) {
-    float4 c = before;
-    wcpu_mma<2>(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, wc_half_to_float);
-    sum = c;
+    wcpu_multiply(sum, before, wcpu_halves_of(a0, a1, low_half), wcpu_as_row(b0, b1, 0, 0), WCPU_HALF);
 }
 __forceinline__ void wc_mma_bfloat16s_pair(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned low_half,
                                          unsigned b0, unsigned b1) {
-    float4 c = before;
-    wcpu_mma<2>(c, {a0 & low_half, a0 & ~low_half, a1 & low_half, a1 & ~low_half}, {b0, b1}, wc_bfloat16_to_float);
-    sum = c;
+    wcpu_multiply(sum, before, wcpu_halves_of(a0, a1, low_half), wcpu_as_row(b0, b1, 0, 0), WCPU_BFLOAT16);
 }
 // The same with a without its zeros. Columns of a and rows of b come in pairs, of which rows 0 to 7 of a use the first and rows 8
 // to 15 the second: lane 4 g + t has of rows g and g + 8 the pairs 2 t and 2 t + 1 (and those 8 further), and of column g of b
-// the pairs t, t + 4, ... `words`: 4 for 16 pairs, 2 for 8.
-template <class ToFloat>
-__noinline__ void wcpu_mma_sparse(float4 &sum, const float4 &before, const unsigned (&a)[4], const unsigned (&b)[4], int words,
-                                  ToFloat to_float) {
-    const int group = wcpu_lane() / 4 * 4, column = wcpu_lane() % 4 * 8;
-    float sums[2][2] = {{before.x, before.y}, {before.z, before.w}};
-    unsigned long long rows[2][4], columns[2][2][4];
-    for (int t = 0; t < 4; ++t)
-        for (int i = 0; i < 2; ++i) {
-            rows[i][t] = __shfl_sync(0xffffffffu, a[i] | (unsigned long long)a[2 + i] << 32, group + t);
-            for (int half = 0; half < 2; ++half)
-                columns[i][half][t] = __shfl_sync(0xffffffffu, b[2 * half] | (unsigned long long)b[2 * half + 1] << 32,
-                                                  column + 4 * i + t);
-        }
-    for (int i = 0; i < 2; ++i)
-        for (int j = 0; j < 2; ++j)
-            for (int pair = 0; pair < 4 * words; ++pair) {
-                const unsigned of_a = (unsigned)(rows[i][pair % 8 / 2] >> (pair / 8 * 32 + pair % 2 * 16));
-                const unsigned of_b = (unsigned)(columns[j][pair / 8][pair % 4] >> (pair / 4 % 2 * 32 + i * 16));
-                sums[i][j] += to_float((unsigned short)of_a) * to_float((unsigned short)of_b);
-            }
-    sum.x = sums[0][0], sum.y = sums[0][1], sum.z = sums[1][0], sum.w = sums[1][1];
-}
+// the pairs t, t + 4, ...: 16 pairs, or 8.
 __forceinline__ void wc_mma_halves_sparse_32(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned a2,
                                               unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) {
-    wcpu_mma_sparse(sum, before, {a0, a1, a2, a3}, {b0, b1, b2, b3}, 4, wc_half_to_float);
+    wcpu_multiply(sum, before, wcpu_as_row(a0, a1, a2, a3), wcpu_as_row(b0, b1, b2, b3), WCPU_HALF | WCPU_SPARSE);
 }
 __forceinline__ void wc_mma_halves_sparse_16(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned b0,
                                               unsigned b1) {
-    wcpu_mma_sparse(sum, before, {a0, a1, 0, 0}, {b0, b1, 0, 0}, 2, wc_half_to_float);
+    wcpu_multiply(sum, before, wcpu_as_row(a0, a1, 0, 0), wcpu_as_row(b0, b1, 0, 0), WCPU_HALF | WCPU_SPARSE);
 }
 __forceinline__ void wc_mma_bfloat16s_sparse_32(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned a2,
                                               unsigned a3, unsigned b0, unsigned b1, unsigned b2, unsigned b3) {
-    wcpu_mma_sparse(sum, before, {a0, a1, a2, a3}, {b0, b1, b2, b3}, 4, wc_bfloat16_to_float);
+    wcpu_multiply(sum, before, wcpu_as_row(a0, a1, a2, a3), wcpu_as_row(b0, b1, b2, b3), WCPU_BFLOAT16 | WCPU_SPARSE);
 }
 __forceinline__ void wc_mma_bfloat16s_sparse_16(float4 &sum, const float4 &before, unsigned a0, unsigned a1, unsigned b0,
                                               unsigned b1) {
-    wcpu_mma_sparse(sum, before, {a0, a1, 0, 0}, {b0, b1, 0, 0}, 2, wc_bfloat16_to_float);
+    wcpu_multiply(sum, before, wcpu_as_row(a0, a1, 0, 0), wcpu_as_row(b0, b1, 0, 0), WCPU_BFLOAT16 | WCPU_SPARSE);
 }

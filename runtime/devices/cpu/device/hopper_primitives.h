@@ -115,12 +115,6 @@ __forceinline__ void wc_setmaxnreg_dec() {}
 __forceinline__ void wc_setmaxnreg_inc() {}
 
 // Each row is one 16-byte access of the lane that has its address, as ldmatrix and stmatrix are counted.
-__forceinline__ uint4 wcpu_as_words(wcpu_row row) {
-    return uint4((unsigned)row.low, (unsigned)(row.low >> 32), (unsigned)row.high, (unsigned)(row.high >> 32));
-}
-__forceinline__ wcpu_row wcpu_as_row(unsigned a, unsigned b, unsigned c, unsigned d) {
-    return {a | (unsigned long long)b << 32, c | (unsigned long long)d << 32};
-}
 #define WCPU_MATRICES(suffix, transposed)                                                                              \
     __forceinline__ void wc_store_matrices##suffix##_4(void *to, unsigned a, unsigned b, unsigned c, unsigned d) {     \
         const uint4 row = wcpu_as_words(wcpu_rows_of_words(wcpu_self(), wcpu_as_row(a, b, c, d), transposed));         \
@@ -133,13 +127,12 @@ __forceinline__ wcpu_row wcpu_as_row(unsigned a, unsigned b, unsigned c, unsigne
 WCPU_MATRICES(, 0)
 WCPU_MATRICES(_transposed, 1)
 __forceinline__ void wc_load_matrices_transposed_4(unsigned &a, unsigned &b, unsigned &c, unsigned &d, const void *from) {
-    const uint4 row = *(const uint4 *)from;
-    const uint4 words = wcpu_as_words(wcpu_words_of_rows(wcpu_self(), wcpu_as_row(row.x, row.y, row.z, row.w), 1));
+    const uint4 words = wcpu_words_of(*(const uint4 *)from, 1);
     a = words.x, b = words.y, c = words.z, d = words.w;
 }
 __forceinline__ void wc_load_matrices_transposed_2(unsigned &a, unsigned &b, const void *from) {
     uint4 row(0, 0, 0, 0);
     if (wcpu_lane() < 16) row = *(const uint4 *)from;
-    const uint4 words = wcpu_as_words(wcpu_words_of_rows(wcpu_self(), wcpu_as_row(row.x, row.y, row.z, row.w), 1));
+    const uint4 words = wcpu_words_of(row, 1);
     a = words.x, b = words.y;
 }

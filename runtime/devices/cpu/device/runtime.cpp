@@ -4,6 +4,7 @@
 #include "barriers.cpp"
 #include "tensor_copies.cpp"
 #include "wgmma.cpp"
+#include "mma.cpp"
 #include "symbols.hpp"
 #ifdef WARPCPU_CHECK
 #include "checker.cpp"

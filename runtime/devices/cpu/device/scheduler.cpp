@@ -233,7 +233,7 @@ void Worker::fault_stuck() {
     const unsigned lane = meeting->lane, mask = meeting->warp->mask[lane];
     const char *call = meeting->warp->source[lane] == WCPU_SYNCWARP ? "__syncwarp"
                        : meeting->warp->source[lane] == WCPU_BALLOT ? "a vote"
-                       : meeting->warp->source[lane] == WCPU_GATHER ? "stmatrix or ldmatrix" : "a shuffle";
+                       : meeting->warp->source[lane] == WCPU_GATHER ? "mma, ldmatrix or stmatrix" : "a shuffle";
     if (barrier)
         fault(*barrier, WCPU_DIVERGENT_BARRIER, "waits at __syncthreads, which thread (%u,%u,%u) never reaches: it "
               "waits at %s with mask 0x%08x", meeting->thread_index.x, meeting->thread_index.y,
@@ -268,7 +268,11 @@ __attribute__((noinline)) bool Worker::complete(Warp &warp, unsigned mask) {
     uint64_t ballot = 0;
     for (unsigned left = participants; left; left &= left - 1)
         ballot |= (uint64_t)(warp.value[lowest(left)] != 0) << lowest(left);
-    if (warp.source[lowest(participants)] == WCPU_GATHER) memcpy(warp.gathered, warp.words, sizeof warp.gathered);
+    if (warp.source[lowest(participants)] == WCPU_GATHER) {
+        memcpy(warp.gathered, warp.words, sizeof warp.gathered);
+        warp.gatherers = participants;
+        warp.multiplied = false;
+    }
     for (unsigned left = participants; left; left &= left - 1) {
         const unsigned lane = lowest(left);
         const int source = warp.source[lane];
@@ -293,6 +297,9 @@ void Worker::check_meeting(Warp &warp, unsigned participants) {
             fault(warp.threads[lane], WCPU_INACTIVE_LANE, "shuffle reads lane %d, which takes no part in it "
                   "(mask 0x%08x, lanes alive 0x%08x)", source, warp.mask[lane], warp.alive);
     }
+    if (warp.source[first] == WCPU_GATHER && ~participants)
+        fault(warp.threads[first], WCPU_INACTIVE_LANE, "is at mma, ldmatrix or stmatrix, in which lane %u takes no part "
+              "(lanes alive 0x%08x)", lowest(~participants), warp.alive);
     if (warp.source[first] >= 0) ++shuffles;
     if (warp.source[first] == WCPU_SYNCWARP) checker.warp_barrier(warp, participants);
     if (participants == warp.alive) end_step(warp);

@@ -52,7 +52,9 @@ struct Warp {
     int source[kLanes];
     unsigned mask[kLanes];
     void *site[kLanes];
-    uint64_t words[kLanes][2], gathered[kLanes][2];     // of a gathering: what each lane brings; what all brought last
+    uint64_t words[kLanes][2], gathered[kLanes][2];     // of a gathering: what each lane brings; what all brought last,
+    unsigned gatherers;               // who they were,
+    bool multiplied;                  // and whether their product has been made
     unsigned lanes;                   // 32, but for the last warp of a block
 
     // Do all lanes of `mask` that are still alive wait in a meeting?

@@ -7,7 +7,7 @@
 // for twelve kinds of data (tests/gpu/test_precision.py), but for subnormal factors that no scale has lifted. Assumed here, and
 // not measured: that wgmma of 16 bits does as mma does; that an exponent is the sum of the factors' (before a product of 2 or more
 // is normalised), subnormal ones by their leading bit; infinity where a sum is beyond the largest float; and subnormal sums
-// rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32, as in mma.sync's emulation.
+// rounded. With WCPU_SUMS_TO_NEAREST each product is added in float32. mma.cpp has its sums from here.
 #include "wgmma.hpp"
 
 #include <cmath>
@@ -207,8 +207,8 @@ static void add_cut(Operands &numbers, int row, int column) {
     for (int i = 0; i < 4; ++i) sums[i] = cut(sum[i]);
 }
 
-static void add_products(Operands &numbers, int columns, bool to_nearest) {
-    for (int row = 0; row < kProductRows; ++row)
+static void add_products(Operands &numbers, int rows, int columns, bool to_nearest) {
+    for (int row = 0; row < rows; ++row)
         for (int column = 0; column < columns; column += 4) {
             float *const sums = &numbers.sums[row][column];
             float before[4];
@@ -233,14 +233,18 @@ template <class Move> static void each_sum(Product &product, Move move) {
     }
 }
 
+Operands &Asynchronous::operands() {
+    if (!operands_) operands_.reset(new Operands);
+    return *operands_;
+}
+
 void Asynchronous::make(unsigned group) {
     Product &product = groups_[group].products.front();
-    if (!operands_) operands_.reset(new Operands);
-    Operands &numbers = *operands_;
+    Operands &numbers = operands();
     read_a(product, numbers);
     read_b(worker_, product, numbers);
     each_sum(product, [&](float &sum, int row, int column) { numbers.sums[row][column] = product.adds ? sum : 0; });
-    add_products(numbers, product.columns, worker_.launch.request.flags & WCPU_SUMS_TO_NEAREST);
+    add_products(numbers, kProductRows, product.columns, worker_.launch.request.flags & WCPU_SUMS_TO_NEAREST);
     each_sum(product, [&](float &sum, int row, int column) { sum = numbers.sums[row][column]; });
     groups_[group].products.pop_front();
     ++groups_[group].made;
