@@ -79,10 +79,10 @@ class _Constructor:
 
 def _constructor(cls: Any) -> Callable[..., None]:
     """The function that sets a class's fields, then calls its __post_init__."""
-    names: dict[str, Any] = {"_set": object.__setattr__, "_to_make": _TO_MAKE}
+    names: dict[str, Any] = {"_to_make": _TO_MAKE}
     positional: list[str] = []
     named: list[str] = []
-    lines: list[str] = []
+    values: list[str] = []
     for f in fields(cls):
         default, value = "", f.name
         if f.default is not MISSING:
@@ -92,11 +92,12 @@ def _constructor(cls: Any) -> Callable[..., None]:
             names[f"_make_{f.name}"] = f.default_factory
             default, value = "=_to_make", f"_make_{f.name}() if {f.name} is _to_make else {f.name}"
         (named if f.kw_only else positional).append(f.name + default)
-        lines.append(f"    _set(self, {f.name!r}, {value})")
+        values.append(f"{f.name}={value}")
+    lines = [f"    self.__dict__.update({', '.join(values)})"]      # quicker than one by one
     if hasattr(cls, "__post_init__"):
         lines.append("    self.__post_init__()")
     head = ", ".join(["self", *positional, *(["*", *named] if named else [])])
-    exec("\n".join([f"def __init__({head}):", *(lines or ["    pass"])]), names)
+    exec("\n".join([f"def __init__({head}):", *lines]), names)
     made: Callable[..., None] = names["__init__"]
     made.__annotations__ = {**{f.name: f.type for f in fields(cls)}, "return": None}
     made.__qualname__, made.__module__ = f"{cls.__qualname__}.__init__", cls.__module__

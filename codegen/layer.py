@@ -91,27 +91,29 @@ class Layer:
         """Axes of input, weight and output: 4, of volumes 5."""
         return 4 if self.t is None else 5
 
-    @property
+    # kept, as planners ask for these thousands of times
+
+    @functools.cached_property
     def channels(self) -> int:
         """Input channels a filter sums over: C / groups."""
         return self.c // self.groups
 
-    @property
+    @functools.cached_property
     def filters(self) -> int:
         """Filters of one group: K / groups."""
         return self.k // self.groups
 
-    @property
+    @functools.cached_property
     def taps(self) -> tuple[int, ...]:
         """The filter's sizes along the spatial axes, the outermost first: (R, S), of volumes (T, R, S)."""
         return (self.r, self.s) if self.t is None else (self.t, self.r, self.s)
 
-    @functools.cached_property      # planners ask thousands of times
+    @functools.cached_property
     def is_pointwise(self) -> bool:
         """Whether the window of every output is the pixel at its place."""
         return max(self.taps) == max(self.stride) == 1 and not any(map(any, self.padding))
 
-    @property
+    @functools.cached_property
     def extents(self) -> tuple[int, ...]:
         """Rows and columns that a filter spans, its dilation counted."""
         return tuple(step * (taps - 1) + 1 for taps, step in zip(self.taps, self.dilation))
@@ -127,7 +129,7 @@ class Layer:
         volumes (K, C/groups, T, R, S)."""
         return (self.k, 1, 1, self.r + self.s) if self.separable else (self.k, self.channels, *self.taps)
 
-    @property
+    @functools.cached_property
     def reduction(self) -> int:
         """Products summed into one output: C/groups * R * S; R + S of a separable layer."""
         return self.r + self.s if self.separable else self.channels * math.prod(self.taps)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# a word with the blanks and comments before it; the last has none behind it
-_TOKEN = re.compile(r"""((?:[ \t\n]+|//[^\n]*)*)(?:(?P<name>[A-Za-z_]\w*)|(?P<pragma>\#[^\n]*)
-    |(?P<number>0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)|(?P<string>"(?:[^"\\]|\\.)*")
-    |(?P<mark><<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)|(?P<end>\Z))""", re.VERBOSE)
+# the blanks and comments before a word (none behind the last), then a name, a pragma, a number, a string or a mark
+_TOKEN = re.compile(r"""([ \t\n]*(?://[^\n]*[ \t\n]*)*)(?:([A-Za-z_]\w*)|(\#[^\n]*)
+    |(0[xX][0-9a-fA-F]+[uUlL]*|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFuUlL]*)|("(?:[^"\\]|\\.)*")
+    |(<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|.)|\Z)""", re.VERBOSE)
 _COLUMN = re.compile(r"^(.*?)\0(\d+)\0//", re.MULTILINE)     # of a comment beside a statement
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")": "(", "]": "[", "}": "{"}
 
@@ -47,12 +47,15 @@ class Token:
 def chain_of(text: str) -> tuple[Token, Token]:
     """The first and the last token of a text; both are empty ones at its ends."""
     first = last = Token("end", "", "", None)
-    for match in _TOKEN.finditer(text):
-        kind, gap = match.lastgroup or "", match[1]
+    end = 0
+    for gap, name, pragma, number, string, mark in _TOKEN.findall(text):
+        kind, word = (("name", name) if name else ("mark", mark) if mark else ("number", number) if number
+                      else ("pragma", pragma) if pragma else ("string", string) if string else ("end", ""))
+        begin, end = end, end + len(gap) + len(word)
         if gap.startswith("  ") and (rest := gap.lstrip(" ")).startswith("//"):
-            line = text.rfind("\n", 0, match.start()) + 1
-            gap = f"\0{match.end(1) - len(rest) - line}\0{rest}"
-        token = Token(kind, match[kind], gap, last)
+            line = text.rfind("\n", 0, begin) + 1
+            gap = f"\0{begin + len(gap) - len(rest) - line}\0{rest}"
+        token = Token(kind, word, gap, last)
         last.after = last = token
         if kind == "end":
             break
@@ -61,8 +64,11 @@ def chain_of(text: str) -> tuple[Token, Token]:
 
 def text_of(first: Token) -> str:
     """The text again, comments beside statements in the columns that they had."""
-    text = "".join(token.gap + token.text for token in tokens_from(first))
-    return _COLUMN.sub(_padded, text)
+    parts, token = [first.gap, first.text], first
+    while token.after is not token:
+        token = token.after
+        parts += (token.gap, token.text)
+    return _COLUMN.sub(_padded, "".join(parts))
 
 
 def _padded(match: re.Match[str]) -> str:
