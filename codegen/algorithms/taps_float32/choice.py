@@ -21,43 +21,53 @@ from .options import TapsFloat32Options
 GROUPS = (2, 3, 4)
 BUFFERS = (2, 3, 4, 6)
 RAWS = (1, 2)
-COPIERS = (4, 8)                    # warps that copy: one group of them or two
+SHIFTS = ((4, 1), (4, 2), (8, 1))   # warps that copy a tile, and shifts of them
 TILE_Q = (8, 16, 32, 64)
-ITEMS = (1, 2, 4)                   # of a tile
+ITEMS = (1, 2, 4, 8)                # of a tile
 FILTERS = (16, 32, 48, 64, 96, 128)
 MOST_PASSES = 4
 TILE_COUNTS = 2                     # of filters' tiles: as few as fit, and the next
-# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 1,771 plans of 17 layers (first layers of 1 to 12 channels; batch
+# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 2,528 plans of 17 layers (first layers of 1 to 12 channels; batch
 # 128 to 1, both layouts, fp16x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.07
 # times as long as the quickest in the mean
-DEPTH_CYCLES, COLUMN_CYCLES = 20.3, 0.433   # of an instruction's factors: their loads, and each filter's products
-SUMS_CYCLES = 3.1           # of eight filters' sums of a step, added to the others
-STORE_CYCLES = {Layout.NHWC: 4.9, Layout.NCHW: 79.5}       # of eight filters of 64 outputs, beside memory's
-SHORT_SHARE = 0.16          # and so much more in NCHW where runs lie in two rows
+DEPTH_CYCLES, COLUMN_CYCLES = 37.9, 0.183   # of an instruction's factors: their loads, and each filter's products
+SUMS_CYCLES = 12.3          # of eight filters' sums of a step, added to the others
+STORE_CYCLES = {Layout.NHWC: 18.3, Layout.NCHW: 94.1}      # of eight filters of 64 outputs, beside memory's
+SHORT_SHARE = 0.24          # and so much more in NCHW where runs lie in two rows
 NARROW_SHARE = 0.3          # and for each store besides, in NHWC (not measured)
-TILE_CYCLES, RAW_CYCLES = 962.0, 273.0      # of a tile's way to halves, and more where one is copied after the other
-COPY_CYCLES, SPLIT_CYCLES = 58.1, 90.8      # of a warp's copies of 16 bytes, and of its words of halves,
-COPIERS_POWER = 0.445       # more of twice as many warps
+TILE_CYCLES, RAW_CYCLES = 879.0, 265.0      # of a tile's way to halves, and more where one is copied after the other
+COPY_CYCLES, SPLIT_CYCLES = 49.0, 94.9      # of a warp's copies of 16 bytes, and of its words of halves,
+COPIERS_POWER = 0.442       # more of twice as many warps
 PLAIN_SHARE, ODD_SHARE = 0.8, 1.5           # so much of these without a low part, with two copies of a line
-TILE_POWER = 1.26           # how far the longer of a tile's way to halves and its products hides the other
+SHIFT_SHARE = 0.395         # more tiles that two shifts copy
+TILE_POWER, FEW_POWER = 1.5, 1.4    # how far the longer of a tile's way to halves and its products hides the other,
+                            # and where each group has one buffer
 START_CYCLES = 2000.0
-MEMORY_SHARE = 1.14         # of the bytes, at the speed of a copy
-MEMORY_POWER = 1.9          # how far the longer of memory and arithmetic hides the other
+MEMORY_SHARE = 1.07         # of the bytes, at the speed of a copy
+MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides the other
 SECTOR = 32                 # bytes that memory is written by; in NCHW rows of y may begin inside of them:
-WHOLE_SHARE, PARTLY_SHARE = 0.54, 3.65      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
-PARTLY_POWER = 0.58         # fewer of wide ones,
+WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
+PARTLY_POWER = 0.4          # fewer of wide ones,
 KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
 def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
-    """Whether registers and shared memory hold it."""
-    return (shared_bytes(spec, options) <= spec.hardware.shared_block
+    """Whether registers and shared memory hold it, and buffers go round as they must."""
+    return (goes_round(options) and shared_bytes(spec, options) <= spec.hardware.shared_block
             and planned_registers(spec, options, sets_of(spec, options)) <= more_registers(options))
 
 
+def goes_round(options: TapsFloat32Options) -> bool:
+    """Whether who waits for a buffer cannot take the time before for this one: all before it was filled in order, or
+    by the same warps for the same ones."""
+    if options.shifts == 1:
+        return options.buffers >= options.groups
+    return options.buffers % options.shifts == options.buffers % options.groups == 0
+
+
 def candidates(spec: KernelSpec, vector: int = 1) -> Iterator[TapsFloat32Options]:
-    """Every tile that fits: filters in as few tiles as fit, or one more; up to two buffers more than groups and two raw
-    tiles, where they fit."""
+    """Every tile that fits: filters in as few tiles as fit, or one more; up to twice as many buffers as groups and
+    two raw tiles, where they fit."""
     store = store_width(spec)
     unit = column_unit(TapsFloat32Options(store_vector=store))
     whole = -(-spec.k // unit) * unit
@@ -76,14 +86,14 @@ def _tiles(spec: KernelSpec, filters: int, vector: int, store: int) -> Iterator[
     """Those of so many filters that fit."""
     count = -(-spec.k // filters)
     passes = {1, min(count, MOST_PASSES)}
-    for groups, items, tile_q, copiers, several in itertools.product(GROUPS, ITEMS, TILE_Q, COPIERS,
-                                                                     sorted(passes)):
+    for groups, items, tile_q, (copiers, shifts), several in itertools.product(GROUPS, ITEMS, TILE_Q, SHIFTS,
+                                                                               sorted(passes)):
         if tile_q > ROWS * items:
             continue
         tile = TapsFloat32Options(tile_p=ROWS * items // tile_q, tile_q=tile_q, filters=filters, passes=several,
-                                  groups=groups, copiers=copiers, vector=vector, store_vector=store)
+                                  groups=groups, copiers=copiers, shifts=shifts, vector=vector, store_vector=store)
         made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
-            sorted((b for b in BUFFERS if groups <= b <= groups + 2), reverse=True), sorted(RAWS, reverse=True)))
+            sorted((b for b in BUFFERS if b <= 2 * groups), reverse=True), sorted(RAWS, reverse=True)))
         found = next((one for one in made if fits(spec, one)), None)
         if found is not None:
             yield found
@@ -107,7 +117,8 @@ def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> f
     multiplied, stored = _group_cycles(spec, options)
     together = multiplied + stored / min(options.groups, of_block)
     split = _split_cycles(spec, options)
-    arithmetic = of_block * _beside(together, split, TILE_POWER)
+    each = split / (1 + SHIFT_SHARE * (options.shifts - 1))
+    arithmetic = of_block * _beside(together, each, TILE_POWER if options.buffers > options.groups else FEW_POWER)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     return START_CYCLES + split + multiplied + stored + _beside(arithmetic, memory, MEMORY_POWER)
 
@@ -127,7 +138,7 @@ def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     words = batches * made.lines_at_once * made.rounds * (ODD_SHARE if made.odd_pixel else 1.0)
     each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if made.split else PLAIN_SHARE)
     return (TILE_CYCLES + (RAW_CYCLES if options.raws == 1 else 0.0)
-            + each * (options.copiers / min(COPIERS))**COPIERS_POWER)
+            + each * (options.copiers / SHIFTS[0][0])**COPIERS_POWER)
 
 
 def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float, float]:

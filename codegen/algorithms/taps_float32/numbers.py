@@ -50,6 +50,7 @@ class TapsFloat32Numbers:
     shape: WgmmaShape
     split: bool                 # whether factors have two parts,
     parts: int                  # or one
+    all_copiers: int            # warps that copy pixels
     threads: int
     fewer_registers: int
     more_registers: int
@@ -213,21 +214,31 @@ def filter_blocks(spec: KernelSpec, options: TapsFloat32Options) -> int:
 
 def shared_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a block: filters, pixels as floats and in halves, scales, what copying warps tell each other, barriers."""
-    pixels = options.raws * halo(spec, options).elements + options.buffers * buffer_words(spec, options)
+    pixels = raw_tiles(options) * halo(spec, options).elements + options.buffers * buffer_words(spec, options)
     return (options.passes * filter_bytes(spec, options) + ITEMSIZE * pixels
-            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * options.copiers * RANGE_BYTES)
+            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * all_copiers(options) * RANGE_BYTES)
+
+
+def all_copiers(options: TapsFloat32Options) -> int:
+    """Warps that copy pixels."""
+    return options.shifts * options.copiers
+
+
+def raw_tiles(options: TapsFloat32Options) -> int:
+    """Tiles' pixels in shared memory as they are copied."""
+    return options.shifts * options.raws
 
 
 def threads_of(options: TapsFloat32Options) -> int:
     """Of a block."""
-    return WARP_GROUP * options.groups + LANES * options.copiers
+    return WARP_GROUP * options.groups + LANES * all_copiers(options)
 
 
 def more_registers(options: TapsFloat32Options) -> int:
     """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
     threads = threads_of(options)
     launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
-    left = launched - LANES * options.copiers * FEWER_REGISTERS
+    left = launched - LANES * all_copiers(options) * FEWER_REGISTERS
     return min(MOST_REGISTERS, left // (WARP_GROUP * options.groups) // REGISTER_UNIT * REGISTER_UNIT)
 
 
@@ -283,12 +294,13 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     scales_from = blocks * filters // ITEMSIZE
     length, spans = run_of(spec)
     pairs, quads = run_pairs(spec), window_quads(spec)
-    halves_at = filters + options.raws * ITEMSIZE * lines.elements
+    halves_at = filters + raw_tiles(options) * ITEMSIZE * lines.elements
     scales_at = halves_at + options.buffers * ITEMSIZE * buffer_words(spec, options)
     ranges_at = scales_at + options.buffers * SCALE_BYTES
     return TapsFloat32Numbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters), split=is_split(spec), parts=parts,
-        threads=threads_of(options), fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options),
+        all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=FEWER_REGISTERS,
+        more_registers=more_registers(options),
         whole_lines=options.vector > 1, products=spec.reduction, run_length=length, spans=spans,
         by_tap=spec.dilation[1] > 1, moving=is_moving(spec), depths=depths_of(spec),
         step_depths=step_depths(spec), steps=steps_of(spec), sets=sets_of(spec, options), rows=rows,
@@ -309,4 +321,4 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
         buffer_words=buffer_words(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         kept_digits=KEPT_DIGITS[spec.numerics], least_sum=float(LEAST_SUM[spec.numerics] * spec.reduction),
         raws_at=filters, halves_at=halves_at, scales_at=scales_at, ranges_at=ranges_at,
-        barriers_at=ranges_at + RANGES * options.copiers * RANGE_BYTES, shared_bytes=shared_bytes(spec, options))
+        barriers_at=ranges_at + RANGES * all_copiers(options) * RANGE_BYTES, shared_bytes=shared_bytes(spec, options))

@@ -9,9 +9,10 @@ from warpconv.codegen.classes import dataclass
 class TapsFloat32Options:
     """Plan values. A group of four warps makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters, 64 at a time; a
     block's ``groups`` groups have a tile each, and ``passes`` tiles of filters one after the other. ``buffers`` tiles'
-    pixels are in shared memory in halves at a time, ``raws`` of them as floats before; ``copiers`` warps copy and split
-    them. ``vector``: 4 where every line of x begins with 16 bytes, 1 where lines may begin anywhere. Outputs are stored
-    ``store_vector`` at a time: filters in NHWC."""
+    pixels are in shared memory in halves at a time. ``copiers`` warps copy a tile's pixels and split them, in two
+    ``shifts`` so many every second tile's; ``raws`` tiles of each shift are there as floats before. ``vector``: 4 where
+    every line of x begins with 16 bytes, 1 where lines may begin anywhere. Outputs are stored ``store_vector`` at a
+    time: filters in NHWC."""
 
     tile_p: int = 8
     tile_q: int = 8
@@ -21,5 +22,6 @@ class TapsFloat32Options:
     buffers: int = 3
     raws: int = 2
     copiers: int = 8
+    shifts: int = 1
     vector: int = 1
     store_vector: int = 1

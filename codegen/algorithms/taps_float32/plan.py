@@ -31,7 +31,7 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .choice import BUFFERS, COPIERS, GROUPS, MOST_PASSES, RAWS, TILE_Q, candidates, choice, instructions
+from .choice import BUFFERS, GROUPS, MOST_PASSES, RAWS, SHIFTS, TILE_Q, candidates, choice, goes_round, instructions
 from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_RUNS, WIDE, TapsFloat32Numbers,
                       column_unit, depths_of, make_numbers, more_registers, planned_registers, sets_of,
                       shared_bytes)
@@ -70,11 +70,15 @@ def plan(spec: KernelSpec, options: TapsFloat32Options) -> KernelPlan:
 
 def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     """Whether groups of warps have whole tiles."""
-    for name, allowed in (("groups", GROUPS), ("buffers", BUFFERS), ("raws", RAWS), ("copiers", COPIERS)):
+    for name, allowed in (("groups", GROUPS), ("buffers", BUFFERS), ("raws", RAWS)):
         if getattr(options, name) not in allowed:
             return f"{name} = {getattr(options, name)} ({', '.join(map(str, allowed))})"
-    if options.buffers < options.groups:
-        return f"buffers = {options.buffers} of {options.groups} groups, each of which has a tile"
+    if (options.copiers, options.shifts) not in SHIFTS:
+        allowed = ", ".join(f"{copiers} and {shifts}" for copiers, shifts in SHIFTS)
+        return f"copiers = {options.copiers}, shifts = {options.shifts} ({allowed})"
+    if not goes_round(options):
+        return (f"buffers = {options.buffers} of {options.groups} groups and {options.shifts} shifts: as many as "
+                "groups, at least, of two shifts an even multiple of groups")
     stores = STORES if spec.layout is Layout.NHWC else (1,)
     if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
@@ -146,7 +150,7 @@ def _phrase(spec: KernelSpec, options: TapsFloat32Options, numbers: TapsFloat32N
     factors = {Numerics.FP16X3: "split into two halves", Numerics.TF32: "rounded to halves"}[spec.numerics]
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.filters} filters, factors scaled and "
             f"{factors}, {numbers.depths} instructions for {numbers.products} products, by {options.groups} warp "
-            f"groups and {options.copiers} copying warps, {numbers.shared_bytes} bytes of shared memory")
+            f"groups and {numbers.all_copiers} copying warps, {numbers.shared_bytes} bytes of shared memory")
 
 
 def space(spec: KernelSpec) -> Iterable[TapsFloat32Options]:

@@ -9,9 +9,10 @@ from tests.axes import BORDERS, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, R
 
 # (C, K, groups): filters of every width of a store, and that fill a tile or do not
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
-NAMES = ("tile_p", "tile_q", "filters", "passes", "groups", "buffers", "raws", "copiers")
-TILES = ((8, 8, 32, 1, 2, 2, 1, 4), (8, 16, 64, 1, 2, 3, 2, 8), (2, 32, 16, 2, 2, 4, 2, 4), (1, 64, 32, 2, 2, 2, 1, 4),
-         (16, 8, 16, 1, 3, 4, 2, 4), (16, 16, 32, 1, 2, 2, 2, 4), (4, 16, 48, 2, 2, 3, 1, 8), (8, 8, 16, 4, 2, 2, 1, 4))
+NAMES = ("tile_p", "tile_q", "filters", "passes", "groups", "buffers", "raws", "copiers", "shifts")
+TILES = ((8, 8, 32, 1, 2, 2, 1, 4, 1), (8, 16, 64, 1, 2, 3, 2, 8, 1), (2, 32, 16, 2, 2, 4, 2, 4, 2),
+         (1, 64, 32, 2, 2, 2, 1, 4, 2), (16, 8, 16, 1, 3, 4, 2, 4, 1), (16, 16, 32, 1, 2, 2, 2, 4, 2),
+         (4, 16, 48, 2, 2, 3, 1, 8, 1), (8, 8, 16, 4, 2, 2, 1, 4, 2))
 WAYS = ("fp16x3", "tf32")
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,

@@ -17,7 +17,7 @@ def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, precision: str
     return plan_layer(shape, algorithm="taps_float32", epilogue=epilogue, precision=precision, settings=values or {})
 
 
-THREE = {"tile_p": 4, "tile_q": 16, "filters": 64, "groups": 3, "buffers": 4, "raws": 1, "copiers": 4,
+THREE = {"tile_p": 4, "tile_q": 16, "filters": 64, "groups": 3, "buffers": 4, "raws": 1, "copiers": 4, "shifts": 1,
          "vector": 4, "store_vector": 1}
 
 

@@ -58,7 +58,8 @@ def test_layers_that_are_refused(changes, numerics, arch, says):
 
 @pytest.mark.parametrize("values, says", [
     (dict(groups=5), "groups = 5"), (dict(buffers=5), "buffers = 5"), (dict(raws=3), "raws = 3"),
-    (dict(copiers=6), "copiers = 6"), (dict(groups=3, buffers=2), "buffers = 2 of 3 groups"),
+    (dict(copiers=6), "copiers = 6"), (dict(copiers=8, shifts=2), "shifts = 2"),
+    (dict(groups=3, buffers=2), "buffers = 2 of 3 groups"), (dict(shifts=2, buffers=3), "3 of 2 groups and 2 shifts"),
     (dict(passes=0), "passes = 0"), (dict(filters=20), "filters = 20"), (dict(tile_q=24), "no whole number"),
     (dict(tile_p=3), "no whole number"), (dict(vector=2), "vector = 2"),
     (dict(vector=4, tile_q=8, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
@@ -69,7 +70,7 @@ def test_plan_values_that_do_not_go_together(values, says):
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
         plan_layer(small(**layer_fields), algorithm="taps_float32", precision="fp16x3", settings={
             "tile_p": 8, "tile_q": 8, "filters": 32, "passes": 1, "groups": 2, "buffers": 2, "raws": 1, "copiers": 4,
-            "vector": 1, "store_vector": 1, **values})
+            "shifts": 1, "vector": 1, "store_vector": 1, **values})
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -135,9 +136,9 @@ def test_ways_to_copy_and_to_store_give_the_same_bits():
     shape = ConvShape(n=2, c=3, h=16, w=20, k=64, r=5, s=5, padding=2, layout="NHWC")
     made = [warpconv.specialize(shape, algorithm="taps_float32", precision="fp16x3", device="cpu", settings={
         "tile_p": 8, "tile_q": 8, "filters": filters, "passes": 64 // filters, "groups": 2, "buffers": buffers,
-        "raws": raws, "copiers": copiers, "vector": vector, "store_vector": store})(x, w)
-        for filters, buffers, raws, copiers, vector, store in (
-            (64, 2, 1, 4, 1, 4), (32, 3, 2, 8, 4, 4), (32, 2, 2, 4, 4, 1), (64, 4, 1, 8, 1, 2))]
+        "raws": raws, "copiers": copiers, "shifts": shifts, "vector": vector, "store_vector": store})(x, w)
+        for filters, buffers, raws, copiers, shifts, vector, store in (
+            (64, 2, 1, 4, 1, 1, 4), (32, 3, 2, 8, 1, 4, 4), (32, 2, 2, 4, 2, 4, 1), (64, 4, 1, 4, 2, 1, 2))]
     assert all((one == made[0]).all() for one in made)
 
 
@@ -167,7 +168,8 @@ def test_windows_beside_a_pixel_that_takes_their_digits_are_made_by_float32_unit
     shape = ConvShape(n=1, c=3, h=14, w=14, k=8, r=3, s=3, padding=1, layout=layout)
     plan = plan_layer(shape, algorithm="taps_float32", precision=way)
     units = warpconv.conv2d(x, w, padding=1, layout=layout, device="cpu", precision="ieee")
-    assert np.allclose(loaded(plan)(x, w), units, rtol=2e-3 if way == "tf32" else 1e-5, atol=2e-5)
+    assert np.allclose(loaded(plan)(x, w), units, rtol=2e-3 if way == "tf32" else 1e-5,
+                       atol=2e-2 if way == "tf32" else 2e-5)
     without = loaded(plan, ("is_kept(of_tile) ? 0.0f : LEAST_SUM", "0.0f"))(x, w)
     assert (without == 0).sum() > (units == 0).sum() + 100
 

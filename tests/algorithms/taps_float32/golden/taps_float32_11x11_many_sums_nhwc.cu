@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --layout NHWC --precision fp16x3 --arch sm_90a \
 //     --algorithm taps_float32 \
 //     --set tile_p=8 --set tile_q=8 --set filters=48 --set passes=2 --set groups=2 --set buffers=3 --set raws=1 \
-//     --set copiers=8 --set vector=1 --set store_vector=4
+//     --set copiers=8 --set shifts=1 --set vector=1 --set store_vector=4
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float32 NHWC, fp16x3 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
@@ -75,7 +75,7 @@ constexpr int HALVES = 167456;                  // before those in halves,
 constexpr int SCALES_AT = 222704;               // before their scales,
 constexpr int RANGES = 222728;                  // before what copying warps tell each other,
 constexpr int BARRIERS = 222856;                // and before the barriers
-constexpr int COPIERS = 8;                      // warps that copy pixels and split them
+constexpr int COPIERS = 8;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -213,7 +213,7 @@ __device__ __forceinline__ const element* line_of(const element* raw, int line, 
 // A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the one behind
 // it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
 __device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line,
-        int start, Pitch pitch) {
+        int thread, int start, Pitch pitch) {
 #pragma unroll
     for (int i = 0; i < LINES_AT_ONCE; ++i) {
         const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1), start, pitch);
@@ -221,17 +221,17 @@ __device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS]
         for (int round = 0; round < ROUNDS; ++round)
 #pragma unroll
             for (int e = 0; e < 2; ++e) words[i][round][e] =
-                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
     }
 }
 
 // The range of a thread's words; `infinite`: some may be infinite, and set no scale.
-__device__ __forceinline__ Range range_of(const element* raw, bool infinite, int start, Pitch pitch) {
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite, int start, Pitch pitch) {
     Range range = {0.0f, 0xffffffffu};
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line, start, pitch);
+        load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
             const float* const word = words[i / ROUNDS][i % ROUNDS];
@@ -244,13 +244,13 @@ __device__ __forceinline__ Range range_of(const element* raw, bool infinite, int
 
 // Scales a tile's pixels, by one power of two, and leaves them in halves, in two parts, in `to`. With these goes what
 // takes the scale back, and where some pixel lies so far below the largest that it loses digits, what a sum must not
-// lie below for them to matter. By all threads that copy, LINE_LANES of them a line.
+// lie below for them to matter. By the warps that copied them, LINE_LANES threads a line.
 __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
-        unsigned long long* freed, unsigned parity, int start, Pitch pitch) {
-    Range range = range_of(raw, false, start, pitch);
-    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true, start, pitch);
+        unsigned long long* freed, unsigned parity, int thread, int start, Pitch pitch) {
+    Range range = range_of(raw, thread, false, start, pitch);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true, start, pitch);
     uint2 of_tile = range.of_warp();
-    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
     wc_sync_threads(1, COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
@@ -262,16 +262,16 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     wc_barrier_wait(freed, parity);         // the products have read what was here
     // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
     const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
-    if (threadIdx.x == 0) *scale_of_tile =
+    if (thread == 0) *scale_of_tile =
         make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line, start, pitch);
+        load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
             const float* const word = words[i / ROUNDS][i % ROUNDS];
-            const int number = i % ROUNDS * LINE_LANES + threadIdx.x % LINE_LANES;
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
             const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
             unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
@@ -287,25 +287,28 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
         unsigned tiles_q, int N, int H, int W, Pitch pitch) {
+    const int thread = threadIdx.x % (COPIERS * 32);
     int turn = 0;
+    count_t number = blockIdx.x;
     unsigned parity = 1;
-    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, threadIdx.x, N, H, W, pitch);
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, N, H, W, pitch);
     unsigned odd = 0u;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+    for (; number < tiles; number += gridDim.x) {
         const int start = start_of(tile, H, W);
         wc_copy_async_wait();
         wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there
         tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws, ranges + odd * COPIERS, freed + turn, parity,
-            start, pitch);
+            thread, start, pitch);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         wc_sync_threads(1, COPIERS * 32);   // the tile is split
-        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, threadIdx.x, N, H, W, pitch);
+        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, N, H, W, pitch);
         odd ^= 1u;
-        if (++turn == BUFFERS) {
-            turn = 0;
+        turn += 1;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
             parity ^= 1;
         }
     }
@@ -620,7 +623,7 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
     wc_copy_async_wait();
     wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < COPIERS * 32) {
+    if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         const Pitch pitch = pitch_of(W);
@@ -629,7 +632,8 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
         bool distant = false;           // whether some filter has weights that lose digits
         for (int i = lane; i < PASSES * TILE_FILTERS; i += 32) distant = distant
             || __ldg(filter + SCALES + of_block + i) < 0.0f;

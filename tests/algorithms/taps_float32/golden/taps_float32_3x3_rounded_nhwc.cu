@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,3,3 --padding 1 --layout NHWC --precision tf32 --epilogue bias,relu \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=32 --set tile_q=8 --set filters=64 --set passes=1 --set groups=3 --set buffers=4 --set raws=2 \
-//     --set copiers=8 --set vector=4 --set store_vector=4
+//     --set tile_p=32 --set tile_q=16 --set filters=64 --set passes=1 --set groups=3 --set buffers=6 --set raws=2 \
+//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4
 //
 // layer  x[N, H, W, 3] * w[64, 3, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, tf32 products, then bias,
 //        relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
-// plan   tiles of 32 x 8 outputs x 64 filters, factors scaled and rounded to halves, 2 instructions for 27 products, by
-//        3 warp groups and 8 copying warps, 33440 bytes of shared memory
+// plan   tiles of 32 x 16 outputs x 64 filters, factors scaled and rounded to halves, 2 instructions for 27 products,
+//        by 3 warp groups and 8 copying warps, 82992 bytes of shared memory
 // cost   a warp's 16 outputs of 64 filters: 8 warp loads, 0 shuffles, 1024 FMA a lane, about 120 registers (direct: 864
 //        loads)
 //
@@ -25,12 +25,13 @@ constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 32;                      // output rows of a tile
-constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int FILTER_ROWS = 64;                 // filters of all tiles
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
-constexpr int ITEMS = 4;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int ITEMS = 8;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
 constexpr int SPAN = 9;                         // of a window's elements that lie side by side in x,
@@ -49,32 +50,32 @@ constexpr int ROW_CELLS = 512;                  // a row of all filters of a til
 constexpr int FILTER_CELLS = 512;               // and all rows
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int LINES = 34;                       // input rows that a tile's windows cover
-constexpr int LINE = 32;                        // elements from one to the next as they are copied
+constexpr int LINE = 56;                        // elements from one to the next as they are copied
 constexpr int LEAD = 1;                         // of a line's before the first that a window reads
-constexpr int PIECES = 8;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECES = 14;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 16;                 // by so many threads,
 constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int RAW = 1088;                       // elements of a tile's pixels so
-constexpr int COVERED = 30;                     // elements of a line that windows read
-constexpr int WORDS = 15;                       // of a line of halves
-constexpr int LINE_LANES = 16;                  // lanes that split a line, a word each at a time,
+constexpr int RAW = 1904;                       // elements of a tile's pixels so
+constexpr int COVERED = 54;                     // elements of a line that windows read
+constexpr int WORDS = 27;                       // of a line of halves
+constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
 constexpr int ROUNDS = 1;                       // so often
-constexpr int LINES_APART = 16;                 // lines at a time by all threads that copy,
-constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
+constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy,
+constexpr int LINES_AT_ONCE = 5;                // and of these a thread has so many at once
 // of all lines: from those that begin with an even element to those that begin with an odd one,
-constexpr int COPY_WORDS = 510;
-constexpr int BUFFER_WORDS = 1020;              // and of a tile
-constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
+constexpr int COPY_WORDS = 918;
+constexpr int BUFFER_WORDS = 1836;              // and of a tile
+constexpr int BUFFERS = 6;                      // tiles' pixels in halves at a time
 // binary digits that a factor may be below the largest of its scale without losing any
 constexpr unsigned KEPT_DIGITS = 28;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 864.0;
 constexpr int RAWS = 8192;                      // bytes before the pixels as they are copied,
-constexpr int HALVES = 16896;                   // before those in halves,
-constexpr int SCALES_AT = 33216;                // before their scales,
-constexpr int RANGES = 33248;                   // before what copying warps tell each other,
-constexpr int BARRIERS = 33376;                 // and before the barriers
-constexpr int COPIERS = 8;                      // warps that copy pixels and split them
+constexpr int HALVES = 38656;                   // before those in halves,
+constexpr int SCALES_AT = 82720;                // before their scales,
+constexpr int RANGES = 82768;                   // before what copying warps tell each other,
+constexpr int BARRIERS = 82896;                 // and before the barriers
+constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -193,7 +194,8 @@ __device__ __forceinline__ const element* line_of(const element* raw, int line) 
 
 // A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the two behind
 // it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
-__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][3], const element* raw, int line) {
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][3], const element* raw, int line,
+        int thread) {
 #pragma unroll
     for (int i = 0; i < LINES_AT_ONCE; ++i) {
         const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1));
@@ -201,17 +203,17 @@ __device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS]
         for (int round = 0; round < ROUNDS; ++round)
 #pragma unroll
             for (int e = 0; e < 3; ++e) words[i][round][e] =
-                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
     }
 }
 
 // The range of a thread's words; `infinite`: some may be infinite, and set no scale.
-__device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite) {
     Range range = {0.0f, 0xffffffffu};
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][3];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE; ++i) {
             const float* const word = words[i][0];
@@ -224,15 +226,15 @@ __device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
 
 // Scales a tile's pixels, by one power of two, and leaves them in halves in `to`, once from each even element on, once
 // from each odd one. With these goes what takes the scale back, and where some pixel lies so far below the largest that
-// it loses digits, what a sum must not lie below for them to matter. By all threads that copy, LINE_LANES of them a
-// line.
+// it loses digits, what a sum must not lie below for them to matter. By the warps that copied them, LINE_LANES threads
+// a line.
 __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
-        unsigned long long* freed, unsigned parity) {
-    Range range = range_of(raw, false);
-    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true);
+        unsigned long long* freed, unsigned parity, int thread) {
+    Range range = range_of(raw, thread, false);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true);
     uint2 of_tile = range.of_warp();
-    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
-    wc_sync_threads(1, COPIERS * 32);
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
+    wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
         of_tile.x = max(of_tile.x, ranges[warp].x);
@@ -243,16 +245,16 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     wc_barrier_wait(freed, parity);         // the products have read what was here
     // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
     const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
-    if (threadIdx.x == 0) *scale_of_tile =
+    if (thread == 0) *scale_of_tile =
         make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][3];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE; ++i) {
             const float* const word = words[i][0];
-            const int number = threadIdx.x % LINE_LANES;
+            const int number = thread % LINE_LANES;
             const bool exists = line + i * LINES_APART < LINES && number < WORDS;
             unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
@@ -266,35 +268,43 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     }
 }
 
-// All tiles of the block; a tile is on its way while the one before is split.
+// Every second tile of the block, by each of two shifts of warps; a tile is on its way while the one before is split.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
         unsigned tiles_q, int H, int W) {
-    int turn = 0;
+    const int thread = threadIdx.x % (COPIERS * 32);
+    const int shift = threadIdx.x / (COPIERS * 32);
+    raws += shift * (2 * RAW);
+    ranges += shift * (2 * COPIERS);
+    int turn = shift;
+    count_t number = blockIdx.x + shift * gridDim.x;
+    if (number >= tiles) return;
     unsigned parity = 1;
-    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, threadIdx.x, H, W);
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, H, W);
     unsigned odd = 0u;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+    for (; number < tiles; number += 2 * gridDim.x) {
         wc_copy_async_wait();
-        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
-        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
-        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, threadIdx.x, H, W);
+        // all threads' copies are there, and the tile before is split
+        wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
+        tile = tile_of(number + 2 * gridDim.x, tiles_p, tiles_q);
+        if (number + 2 * gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W);
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
-            parity);
+            parity, thread);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         odd ^= 1u;
-        if (++turn == BUFFERS) {
-            turn = 0;
+        turn += 2;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
             parity ^= 1;
         }
     }
 }
 
 // The row and the column of a tile's output that a lane has of a run.
-__device__ __forceinline__ int row_of(int run) { return run; }
-__device__ __forceinline__ int column_of(int lane) { return lane / 4; }
+__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
+__device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_ACROSS * 8 + lane / 4; }
 
 // The first of a lane's two filters of a block of eight columns: those of two blocks lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block / 2 * 16 + lane % 4 * 4 + block % 2 * 2; }
@@ -580,7 +590,7 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
     wc_copy_async_wait();
     wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < COPIERS * 32) {
+    if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
@@ -588,7 +598,8 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
         bool distant = false;           // whether some filter has weights that lose digits
         for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
         distant = __any_sync(0xffffffffu, distant);
@@ -607,10 +618,10 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
             {
                 // this lane's outputs: column lane / 4 of either run of eight of its warp
                 const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
-                    q = tile.q + column_of(lane), other_q = tile.q + column_of(lane);
+                    q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
                 float sums[SUMS];
-                sum_up(sums, window_of(of_tile, row_of(run), column_of(lane), lane),
-                    window_of(of_tile, row_of(run + 1), column_of(lane), lane), places, shared);
+                sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                    window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places, shared);
                 restore(sums, scale, filter + SCALES + first_k, distant, lane);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll

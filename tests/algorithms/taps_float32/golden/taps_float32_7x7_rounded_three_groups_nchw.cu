@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --precision tf32 --epilogue bias \
 //     --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=4 --set tile_q=16 --set filters=64 --set passes=1 --set groups=3 --set buffers=4 --set raws=1 \
-//     --set copiers=4 --set vector=4 --set store_vector=1
+//     --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float32, tf32 products, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
@@ -73,7 +73,7 @@ constexpr int HALVES = 30816;                   // before those in halves,
 constexpr int SCALES_AT = 42720;                // before their scales,
 constexpr int RANGES = 42752;                   // before what copying warps tell each other,
 constexpr int BARRIERS = 42816;                 // and before the barriers
-constexpr int COPIERS = 4;                      // warps that copy pixels and split them
+constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -193,7 +193,8 @@ __device__ __forceinline__ const element* line_of(const element* raw, int line) 
 
 // A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the one behind
 // it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
-__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line) {
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line,
+        int thread) {
 #pragma unroll
     for (int i = 0; i < LINES_AT_ONCE; ++i) {
         const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1));
@@ -201,17 +202,17 @@ __device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS]
         for (int round = 0; round < ROUNDS; ++round)
 #pragma unroll
             for (int e = 0; e < 2; ++e) words[i][round][e] =
-                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
     }
 }
 
 // The range of a thread's words; `infinite`: some may be infinite, and set no scale.
-__device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite) {
     Range range = {0.0f, 0xffffffffu};
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE; ++i) {
             const float* const word = words[i][0];
@@ -224,13 +225,13 @@ __device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
 
 // Scales a tile's pixels, by one power of two, and leaves them in halves in `to`. With these goes what takes the scale
 // back, and where some pixel lies so far below the largest that it loses digits, what a sum must not lie below for them
-// to matter. By all threads that copy, LINE_LANES of them a line.
+// to matter. By the warps that copied them, LINE_LANES threads a line.
 __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
-        unsigned long long* freed, unsigned parity) {
-    Range range = range_of(raw, false);
-    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true);
+        unsigned long long* freed, unsigned parity, int thread) {
+    Range range = range_of(raw, thread, false);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true);
     uint2 of_tile = range.of_warp();
-    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
     wc_sync_threads(1, COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
@@ -242,16 +243,16 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     wc_barrier_wait(freed, parity);         // the products have read what was here
     // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
     const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
-    if (threadIdx.x == 0) *scale_of_tile =
+    if (thread == 0) *scale_of_tile =
         make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE; ++i) {
             const float* const word = words[i][0];
-            const int number = threadIdx.x % LINE_LANES;
+            const int number = thread % LINE_LANES;
             const bool exists = line + i * LINES_APART < LINES && number < WORDS;
             unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
@@ -266,23 +267,27 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
         unsigned tiles_q, int H, int W) {
+    const int thread = threadIdx.x % (COPIERS * 32);
     int turn = 0;
+    count_t number = blockIdx.x;
     unsigned parity = 1;
-    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, threadIdx.x, H, W);
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, H, W);
     unsigned odd = 0u;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+    for (; number < tiles; number += gridDim.x) {
         wc_copy_async_wait();
         wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there
         tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
-        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws, ranges + odd * COPIERS, freed + turn, parity);
+        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws, ranges + odd * COPIERS, freed + turn, parity,
+            thread);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         wc_sync_threads(1, COPIERS * 32);   // the tile is split
-        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, threadIdx.x, H, W);
+        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, H, W);
         odd ^= 1u;
-        if (++turn == BUFFERS) {
-            turn = 0;
+        turn += 1;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
             parity ^= 1;
         }
     }
@@ -562,7 +567,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
     wc_copy_async_wait();
     wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < COPIERS * 32) {
+    if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
@@ -570,7 +575,8 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
         bool distant = false;           // whether some filter has weights that lose digits
         for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
         distant = __any_sync(0xffffffffu, distant);

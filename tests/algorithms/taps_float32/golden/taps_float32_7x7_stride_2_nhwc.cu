@@ -3,13 +3,13 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --layout NHWC --precision fp16x3 \
 //     --epilogue bias,relu --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=16 --set tile_q=16 --set filters=64 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=8 --set vector=4 --set store_vector=4
+//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float32 NHWC, fp16x3 products, then
 //        bias, relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
 // plan   tiles of 16 x 16 outputs x 64 filters, factors scaled and split into two halves, 10 instructions for 147
-//        products, by 2 warp groups and 8 copying warps, 141824 bytes of shared memory
+//        products, by 2 warp groups and 8 copying warps, 176160 bytes of shared memory
 // cost   a warp's 16 outputs of 64 filters: 80 warp loads, 0 shuffles, 15360 FMA a lane, about 200 registers (direct:
 //        4704 loads)
 //
@@ -68,8 +68,8 @@ constexpr int COVERED = 111;                    // elements of a line that windo
 constexpr int WORDS = 56;                       // of a line of halves
 constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
 constexpr int ROUNDS = 2;                       // so often
-constexpr int LINES_APART = 8;                  // lines at a time by all threads that copy,
-constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
+constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy,
+constexpr int LINES_AT_ONCE = 4;                // and of these a thread has so many at once
 constexpr int PART_WORDS = 2072;                // from high parts to low ones,
 constexpr int BUFFER_WORDS = 4144;              // and of a tile
 constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
@@ -78,11 +78,11 @@ constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 9408.0;
 constexpr int RAWS = 40960;                     // bytes before the pixels as they are copied,
-constexpr int HALVES = 75296;                   // before those in halves,
-constexpr int SCALES_AT = 141600;               // before their scales,
-constexpr int RANGES = 141632;                  // before what copying warps tell each other,
-constexpr int BARRIERS = 141760;                // and before the barriers
-constexpr int COPIERS = 8;                      // warps that copy pixels and split them
+constexpr int HALVES = 109632;                  // before those in halves,
+constexpr int SCALES_AT = 175936;               // before their scales,
+constexpr int RANGES = 175968;                  // before what copying warps tell each other,
+constexpr int BARRIERS = 176096;                // and before the barriers
+constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -210,7 +210,8 @@ __device__ __forceinline__ const element* line_of(const element* raw, int line) 
 
 // A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the one behind
 // it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
-__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line) {
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line,
+        int thread) {
 #pragma unroll
     for (int i = 0; i < LINES_AT_ONCE; ++i) {
         const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1));
@@ -218,17 +219,17 @@ __device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS]
         for (int round = 0; round < ROUNDS; ++round)
 #pragma unroll
             for (int e = 0; e < 2; ++e) words[i][round][e] =
-                from[min((round * LINE_LANES + (int)threadIdx.x % LINE_LANES) * 2 + e, COVERED - 1)];
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
     }
 }
 
 // The range of a thread's words; `infinite`: some may be infinite, and set no scale.
-__device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite) {
     Range range = {0.0f, 0xffffffffu};
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
             const float* const word = words[i / ROUNDS][i % ROUNDS];
@@ -241,14 +242,14 @@ __device__ __forceinline__ Range range_of(const element* raw, bool infinite) {
 
 // Scales a tile's pixels, by one power of two, and leaves them in halves, in two parts, in `to`. With these goes what
 // takes the scale back, and where some pixel lies so far below the largest that it loses digits, what a sum must not
-// lie below for them to matter. By all threads that copy, LINE_LANES of them a line.
+// lie below for them to matter. By the warps that copied them, LINE_LANES threads a line.
 __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
-        unsigned long long* freed, unsigned parity) {
-    Range range = range_of(raw, false);
-    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, true);
+        unsigned long long* freed, unsigned parity, int thread) {
+    Range range = range_of(raw, thread, false);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true);
     uint2 of_tile = range.of_warp();
-    if (threadIdx.x % 32 == 0) ranges[threadIdx.x / 32] = of_tile;
-    wc_sync_threads(1, COPIERS * 32);
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
+    wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
         of_tile.x = max(of_tile.x, ranges[warp].x);
@@ -259,16 +260,16 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     wc_barrier_wait(freed, parity);         // the products have read what was here
     // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
     const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
-    if (threadIdx.x == 0) *scale_of_tile =
+    if (thread == 0) *scale_of_tile =
         make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
 #pragma unroll 1
-    for (int line = threadIdx.x / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
         float words[LINES_AT_ONCE][ROUNDS][2];
-        load_words(words, raw, line);
+        load_words(words, raw, line, thread);
 #pragma unroll
         for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
             const float* const word = words[i / ROUNDS][i % ROUNDS];
-            const int number = i % ROUNDS * LINE_LANES + threadIdx.x % LINE_LANES;
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
             const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
             unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
@@ -280,27 +281,35 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     }
 }
 
-// All tiles of the block; a tile is on its way while the one before is split.
+// Every second tile of the block, by each of two shifts of warps; a tile is on its way while the one before is split.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
         unsigned tiles_q, int H, int W) {
-    int turn = 0;
+    const int thread = threadIdx.x % (COPIERS * 32);
+    const int shift = threadIdx.x / (COPIERS * 32);
+    raws += shift * (2 * RAW);
+    ranges += shift * (2 * COPIERS);
+    int turn = shift;
+    count_t number = blockIdx.x + shift * gridDim.x;
+    if (number >= tiles) return;
     unsigned parity = 1;
-    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, threadIdx.x, H, W);
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, H, W);
     unsigned odd = 0u;
-    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+    for (; number < tiles; number += 2 * gridDim.x) {
         wc_copy_async_wait();
-        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
-        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
-        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, threadIdx.x, H, W);
+        // all threads' copies are there, and the tile before is split
+        wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
+        tile = tile_of(number + 2 * gridDim.x, tiles_p, tiles_q);
+        if (number + 2 * gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W);
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
-            parity);
+            parity, thread);
         __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn);
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         odd ^= 1u;
-        if (++turn == BUFFERS) {
-            turn = 0;
+        turn += 2;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
             parity ^= 1;
         }
     }
@@ -615,7 +624,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
     wc_copy_async_wait();
     wc_fence_proxy_async();
     __syncthreads();
-    if (threadIdx.x < COPIERS * 32) {
+    if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
@@ -623,7 +632,8 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
-        const int group = threadIdx.x / 128 - COPIERS / 4, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
         bool distant = false;           // whether some filter has weights that lose digits
         for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
         distant = __any_sync(0xffffffffu, distant);
