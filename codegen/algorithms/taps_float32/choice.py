@@ -48,6 +48,7 @@ MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides 
 SECTOR = 32                 # bytes that memory is written by; in NCHW rows of y may begin inside of them:
 WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.4          # fewer of wide ones,
+MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
 KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
@@ -105,7 +106,15 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    return min(candidates(spec, line_width(spec, shape)), key=lambda options: cycles(spec, options, shape))
+    made = candidates(spec, line_width(spec, shape))
+    if _is_partly_stored(spec, shape):
+        made = (options for options in made if options.tile_p * options.tile_q <= MOST_PARTLY)
+    return min(made, key=lambda options: cycles(spec, options, shape))
+
+
+def _is_partly_stored(spec: KernelSpec, shape: ConvShape) -> bool:
+    """Whether rows of y begin inside of what memory is written by."""
+    return spec.layout is Layout.NCHW and shape.q % RUN != 0
 
 
 def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:
@@ -158,7 +167,7 @@ def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float,
 def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:
     """That go to and from memory, as if at the speed of a copy."""
     moved = MEMORY_SHARE * shape.bytes_moved
-    if spec.layout is Layout.NHWC or shape.q % RUN == 0:
+    if not _is_partly_stored(spec, shape):
         return moved
     written = max(0.0, spec.dtype.itemsize * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
     narrow = PARTLY_SHARE * (SECTOR / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
