@@ -147,14 +147,14 @@ def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     words = batches * made.lines_at_once * made.rounds * (ODD_SHARE if made.odd_pixel else 1.0)
     each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if made.split else PLAIN_SHARE)
     return (TILE_CYCLES + (RAW_CYCLES if options.raws == 1 else 0.0)
-            + each * (options.copiers / SHIFTS[0][0])**COPIERS_POWER)
+            + each * float((options.copiers / SHIFTS[0][0])**COPIERS_POWER))
 
 
 def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float, float]:
     """Of a tile: a group's products and its stores."""
     blocks, items = options.filters / RUN, options.passes * options.tile_p * options.tile_q // ROWS
     products = SPLIT_PRODUCTS if is_split(spec) else 1
-    multiplied = depths_of(spec) * (DEPTH_CYCLES + COLUMN_CYCLES * options.filters * products)
+    multiplied: float = depths_of(spec) * (DEPTH_CYCLES + COLUMN_CYCLES * options.filters * products)
     multiplied += steps_of(spec) * SUMS_CYCLES * blocks if is_split(spec) else 0.0
     stored = STORE_CYCLES[spec.layout] * blocks
     if spec.layout is Layout.NHWC:

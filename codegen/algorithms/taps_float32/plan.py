@@ -74,8 +74,8 @@ def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
         if getattr(options, name) not in allowed:
             return f"{name} = {getattr(options, name)} ({', '.join(map(str, allowed))})"
     if (options.copiers, options.shifts) not in SHIFTS:
-        allowed = ", ".join(f"{copiers} and {shifts}" for copiers, shifts in SHIFTS)
-        return f"copiers = {options.copiers}, shifts = {options.shifts} ({allowed})"
+        pairs = ", ".join(f"{copiers} and {shifts}" for copiers, shifts in SHIFTS)
+        return f"copiers = {options.copiers}, shifts = {options.shifts} ({pairs})"
     if not goes_round(options):
         return (f"buffers = {options.buffers} of {options.groups} groups and {options.shifts} shifts: as many as "
                 "groups, at least, of two shifts an even multiple of groups")
