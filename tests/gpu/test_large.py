@@ -104,6 +104,7 @@ BIG = (dict(n=10800, c=64, h=56, w=56, k=64, dtype="float16", layout="NHWC"),
        dict(n=43000, c=64, h=28, w=28, k=64, groups=64, dtype="float16"),
        dict(n=14300, c=3, h=224, w=224, k=16, stride=2, dtype="float16", layout="NHWC"),
        dict(n=2, c=8, h=12000, w=12000, k=8, groups=8, dtype="float16"), dict(n=5400, c=8, h=224, w=224, k=8),
+       dict(n=14300, c=3, h=224, w=224, k=8, r=7, s=7, stride=2, padding=3, layout="NHWC"),
        *(dict(SEQUENCES, dtype="float16", layout=layout) for layout in ("NCHW", "NHWC")), SEQUENCES)
 
 
