@@ -238,6 +238,25 @@ def test_a_large_block_that_waits_everywhere(mode):
     assert np.array_equal(y, np.broadcast_to(4 * ((i + 37 & 1023) + (i ^ 1)) + 6, (3, 1024)))
 
 
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("vector", ["uint2", "float4"])
+def test_vectors_that_a_block_shares(vector, mode):
+    """No mark of theirs in shared memory looks like a race."""
+    kind = "unsigned" if vector == "uint2" else "float"
+    text = KERNEL + f"""k({kind}* y) {{ __shared__ {vector} s[64]; const int i = threadIdx.x;
+        for (int turn = 0; turn < 2; ++turn) {{
+            {vector} own = {{}};
+            own.x = i + turn, own.y = i * 2;
+            s[i] = own;
+            __syncthreads();
+            y[turn * 64 + i] = s[63 - i].x + s[63 - i].y;
+            __syncthreads();
+        }} }}"""
+    y = np.zeros((2, 64), np.uint32 if vector == "uint2" else np.float32)
+    run(text, [written(y)], mode=mode, block=(64, 1, 1))
+    assert np.array_equal(y, 3 * (63 - np.arange(64)) + np.arange(2)[:, None])
+
+
 def test_a_fault_in_one_launch_leaves_the_next_alone():
     for _ in range(3):
         fault("out-of-bounds", IDENTITY, [written(floats(31))])

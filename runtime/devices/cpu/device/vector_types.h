@@ -17,7 +17,11 @@ template <int N> __forceinline__ void wcpu_copy_wide(void *to, const void *from)
 
 // When checking, a copy is one access, so that it is seen, and counted, as the one instruction that the GPU executes.
 // Otherwise the implicit copy is the best code.
+//
+// And a vector begins at zero then: one that has a copy of its own would be initialised when its block begins, with a mark
+// in shared memory that says so, which looks like a race of the block's threads.
 #ifdef WARPCPU_CHECK
+#define WCPU_VECTOR_DEFAULT(Vector, ...) constexpr Vector() : __VA_ARGS__ {}
 #define WCPU_VECTOR_COPY(Vector)                                                                    \
     __forceinline__ Vector(const Vector &other) { wcpu_copy_wide<sizeof(Vector)>(this, &other); }   \
     __forceinline__ Vector &operator=(const Vector &other) {                                        \
@@ -25,6 +29,7 @@ template <int N> __forceinline__ void wcpu_copy_wide(void *to, const void *from)
         return *this;                                                                               \
     }
 #else
+#define WCPU_VECTOR_DEFAULT(Vector, ...) Vector() = default;
 #define WCPU_VECTOR_COPY(Vector)
 #endif
 
@@ -36,7 +41,7 @@ template <class T> constexpr int wcpu_quad_alignment = 4 * sizeof(T) > 16 ? 16 :
 #define WCPU_VECTOR2(T, Name)                                                                       \
     struct __align__(2 * sizeof(T)) Name##2 {                                                       \
         T x, y;                                                                                     \
-        Name##2() = default;                                                                        \
+        WCPU_VECTOR_DEFAULT(Name##2, x(), y())                                                      \
         constexpr Name##2(T x, T y = 0) : x(x), y(y) {}                                             \
         WCPU_VECTOR_COPY(Name##2)                                                                   \
     };                                                                                              \
@@ -48,7 +53,7 @@ template <class T> constexpr int wcpu_quad_alignment = 4 * sizeof(T) > 16 ? 16 :
 #define WCPU_VECTOR4(T, Name)                                                                       \
     struct __align__(wcpu_quad_alignment<T>) Name##4 {                                              \
         T x, y, z, w;                                                                               \
-        Name##4() = default;                                                                        \
+        WCPU_VECTOR_DEFAULT(Name##4, x(), y(), z(), w())                                            \
         constexpr Name##4(T x, T y = 0, T z = 0, T w = 0) : x(x), y(y), z(z), w(w) {}               \
         WCPU_VECTOR_COPY(Name##4)                                                                   \
     };                                                                                              \
