@@ -14,8 +14,9 @@ from warpconv.codegen.parts.wgmma import ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (RUN, SPLIT_PRODUCTS, STORES, column_unit, depths_of, filter_blocks, is_split, line_width,
-                      make_numbers, more_registers, planned_registers, sets_of, shared_bytes, steps_of, store_width)
+from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, is_split,
+                      line_rounds, line_width, make_numbers, more_registers, planned_registers, sets_of, shared_bytes,
+                      steps_of, store_width)
 from .options import TapsFloat32Options
 
 GROUPS = (2, 3, 4)
@@ -53,8 +54,9 @@ KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level c
 
 
 def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
-    """Whether registers and shared memory hold it, and buffers go round as they must."""
-    return (goes_round(options) and shared_bytes(spec, options) <= spec.hardware.shared_block
+    """Whether registers and shared memory hold it, a thread its words of a line, and buffers go round as they must."""
+    return (goes_round(options) and line_rounds(spec, options) <= WORDS_AT_ONCE
+            and shared_bytes(spec, options) <= spec.hardware.shared_block
             and planned_registers(spec, options, sets_of(spec, options)) <= more_registers(options))
 
 
@@ -67,8 +69,8 @@ def goes_round(options: TapsFloat32Options) -> bool:
 
 
 def candidates(spec: KernelSpec, vector: int = 1) -> Iterator[TapsFloat32Options]:
-    """Every tile that fits: filters in as few tiles as fit, or one more; up to twice as many buffers as groups and
-    two raw tiles, where they fit."""
+    """Every tile that fits: filters in as few tiles as fit, or the next number that FILTERS has; up to twice as many
+    buffers as groups and two raw tiles, where they fit."""
     store = store_width(spec)
     unit = column_unit(TapsFloat32Options(store_vector=store))
     whole = -(-spec.k // unit) * unit

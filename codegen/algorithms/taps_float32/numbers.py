@@ -32,13 +32,13 @@ MOST_SETS = 3
 SPLIT_PRODUCTS = 3              # of the four of two factors' parts
 STORES = (4, 2, 1)
 RANGE_BYTES, SCALE_BYTES = 8, 8                 # what copying warps tell each other, and the others of a tile
-RANGES = 2                      # by turns
+RANGES = 2                      # by turns, so that no barrier stands between reading one tile's and writing the next's
 # Binary digits that a factor may be below the largest of its scale without losing any: those of two halves, the low one
 # times 2^11, and those of one
 KEPT_DIGITS = {Numerics.FP16X3: 27, Numerics.TF32: 28}
-# Beside factors below that, sums count that are this often their number of products: in both parts' scales, where a
-# tile's largest factors are 2^14 to 2^15. What such factors lose is then a quarter of a float's last digit, or 2^-14 of
-# what rounding does
+# Beside factors below that, sums count that are this often their number of products: in both factors' scales, where the
+# largest are 2^14 to 2^15. What such factors lose is then less than a quarter of a float's last digit, or, rounded, at
+# most 2^-15 of the sum
 LEAST_SUM = {Numerics.FP16X3: 64, Numerics.TF32: 32}
 
 
@@ -116,6 +116,7 @@ class TapsFloat32Numbers:
     ranges_at: int
     barriers_at: int
     shared_bytes: int
+    exact_ends: bool = True     # what stands behind a line sets no scale, so it must not come along
     depth_cells: int = DEPTH * HALF_BYTES // CELL_BYTES
     side_threads: int = SIDE_THREADS
 
@@ -188,17 +189,32 @@ def covered(spec: KernelSpec, options: TapsFloat32Options) -> int:
 
 def line_words(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a line of halves: its elements, and what pairs have behind the last window's."""
-    pixel, spans = pixel_of(spec), run_of(spec)[1]
+    pixel = pixel_of(spec)
     last_window = (options.tile_q - 1) * spec.stride[1] * pixel
-    last_run = (spec.s - 1) * spec.dilation[1] * pixel if spec.dilation[1] > 1 and spans else 0
+    last_run = (spec.s - 1) * spec.dilation[1] * pixel if spec.dilation[1] > 1 else 0
     read = last_window // PAIR + last_run // PAIR + run_pairs(spec)
     return max(read, -(-covered(spec, options) // PAIR))
 
 
+def copies_of(spec: KernelSpec) -> int:
+    """Of a line of halves."""
+    return 2 if is_odd(spec) else 1
+
+
+def tile_lines(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Of all channels that lie in lines of their own."""
+    return halo(spec, options).rows * (spec.c // pixel_of(spec))
+
+
+def line_rounds(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Words of a line of halves that a thread makes."""
+    words = line_words(spec, options)
+    return -(-words // lanes_for(words))
+
+
 def buffer_words(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a tile's pixels in halves, in whole 16 bytes."""
-    lines = halo(spec, options).rows * (spec.c // pixel_of(spec))
-    words = parts_of(spec) * (2 if is_odd(spec) else 1) * lines * line_words(spec, options)
+    words = parts_of(spec) * copies_of(spec) * tile_lines(spec, options) * line_words(spec, options)
     return -(-words // WIDE) * WIDE
 
 
@@ -285,10 +301,10 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
                  arguments: tuple[Argument, ...] = ()) -> TapsFloat32Numbers:
     """All numbers of plan values that fit together."""
     lines, pixel, parts, rows = halo(spec, options), pixel_of(spec), parts_of(spec), rows_of(spec)
-    of_tile = lines.rows * (spec.c // pixel)
+    of_tile = tile_lines(spec, options)
     words = line_words(spec, options)
-    rounds, apart = -(-words // lanes_for(words)), LANES * options.copiers // lanes_for(words)
-    copies = 2 if is_odd(spec) else 1
+    rounds, apart = line_rounds(spec, options), LANES * options.copiers // lanes_for(words)
+    copies = copies_of(spec)
     blocks = filter_blocks(spec, options)
     filters, filter_rows = options.passes * filter_bytes(spec, options), blocks * options.passes * options.filters
     scales_from = blocks * filters // ITEMSIZE

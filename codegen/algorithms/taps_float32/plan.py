@@ -32,9 +32,9 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .choice import BUFFERS, GROUPS, MOST_PASSES, RAWS, SHIFTS, TILE_Q, candidates, choice, goes_round, instructions
-from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_RUNS, WIDE, TapsFloat32Numbers,
-                      column_unit, depths_of, make_numbers, more_registers, planned_registers, sets_of,
-                      shared_bytes)
+from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_RUNS, WIDE, WORDS_AT_ONCE,
+                      TapsFloat32Numbers, column_unit, depths_of, line_rounds, make_numbers, more_registers,
+                      planned_registers, sets_of, shared_bytes)
 from .options import TapsFloat32Options
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -101,6 +101,9 @@ def _layer_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     needed, held = planned_registers(spec, options, sets_of(spec, options)), more_registers(options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
+    rounds = line_rounds(spec, options)
+    if rounds > WORDS_AT_ONCE:
+        return f"tile_q = {options.tile_q}: {rounds} words of a line for a thread (at most {WORDS_AT_ONCE})"
     shared = shared_bytes(spec, options)
     if shared > spec.hardware.shared_block:
         return (f"{shared} bytes of shared memory (at most {spec.hardware.shared_block}): a smaller tile, or fewer "

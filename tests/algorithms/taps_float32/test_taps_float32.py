@@ -12,10 +12,11 @@ import warpconv
 from bench.studies import precision
 from tests import checks
 from warpconv.codegen.algorithms.taps_float32 import ALGORITHM
+from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
-from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.plan import Blocks, KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
@@ -193,6 +194,48 @@ def test_sums_of_high_parts_begin_at_zero_every_32_products():
                      ("step > 0 ? sums[i] + parts[i] : parts[i]", "parts[i]"))
     (ours, units), (in_a_chain, _) = errors("non-negative", "NCHW"), errors("non-negative", "NCHW", chained)
     assert ours.norm <= units.norm < in_a_chain.norm
+
+
+# (groups, buffers, raws, copiers, shifts): buffers that groups and shifts go round in, each group one or several
+RINGS = ((2, 2, 1, 4, 1), (2, 3, 2, 8, 1), (3, 4, 1, 4, 1), (2, 4, 2, 4, 2), (2, 2, 1, 4, 2), (3, 6, 2, 4, 2))
+
+
+@on_cpu_device
+@pytest.mark.parametrize("ring", RINGS)
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
+def test_a_block_of_many_tiles(ring, way):
+    """25 tiles of one block: every buffer is filled and freed several times, in both phases of its barriers."""
+    names = ("groups", "buffers", "raws", "copiers", "shifts")
+    shape = ConvShape(n=1, c=3, h=40, w=40, k=16, r=3, s=3, padding=1, layout="NHWC")
+    plan = plan_layer(shape, algorithm="taps_float32", precision=way, settings={
+        "tile_p": 8, "tile_q": 8, "filters": 16, "passes": 1, **dict(zip(names, ring)), "vector": 4, "store_vector": 4})
+    only = plan.program.steps[0]
+    alone = replace(only, grid=(Blocks(), *only.grid[1:]))
+    rng = np.random.default_rng(9)
+    x, w = rng.standard_normal((1, 40, 40, 3)).astype("f4"), rng.standard_normal((16, 3, 3, 3)).astype("f4")
+    y = loaded(replace(plan, program=replace(plan.program, steps=(alone,))))(x, w)
+    assert np.array_equal(y, loaded(plan)(x, w))
+    units = warpconv.conv2d(x, w, padding=1, layout="NHWC", device="cpu", precision="ieee")
+    assert np.linalg.norm(y - units) <= (1e-3 if way == "tf32" else 1e-6) * np.linalg.norm(units)
+
+
+@on_cpu_device
+def test_the_least_floats_keep_their_digits_beside_large_weights():
+    """The tile's scale alone would leave subnormal sums, of few digits."""
+    rng = np.random.default_rng(8)
+    x = (rng.integers(-9, 10, (1, 14, 14, 3)) * 2.0**-149).astype("f4")
+    w = (rng.standard_normal((8, 3, 3, 3)) * 2.0**100).astype("f4")
+    y, units = (warpconv.conv2d(x, w, padding=1, layout="NHWC", device="cpu", precision=way, **algorithm)
+                for way, algorithm in (("fp16x3", {"algorithm": "taps_float32"}), ("ieee", {})))
+    assert np.linalg.norm((y - units) * 2.0**50) <= 1e-6 * np.linalg.norm(units * 2.0**50)
+
+
+def test_a_line_that_a_thread_has_too_many_words_of_is_refused():
+    shape = ConvShape(n=1, c=12, h=300, w=300, k=32, r=3, s=3, stride=4, layout="NHWC")
+    with pytest.raises(UnsupportedSpec, match="words of a line"):
+        plan_layer(shape, algorithm="taps_float32", precision="fp16x3", settings={
+            "tile_p": 1, "tile_q": 64, "filters": 32, "passes": 1, "groups": 2, "buffers": 2, "raws": 1, "copiers": 4,
+            "shifts": 1, "vector": 4, "store_vector": 4})
 
 
 def errors(kind: str, layout: str, kernel: Any = None) -> tuple[precision.Errors, precision.Errors]:

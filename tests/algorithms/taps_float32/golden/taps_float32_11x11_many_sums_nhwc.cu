@@ -46,7 +46,7 @@ constexpr int QUADS = 47;                       // and all
 // of a filter in shared memory, 128 bytes each: both parts of its products
 constexpr int ROWS = 12;
 constexpr int ROW_DEPTHS = 2;                   // instructions that take the products of one,
-constexpr int ROW_WORDS = 16;                   // and words that they are, of a part
+constexpr int ROW_WORDS = 16;                   // words that these are, of a part
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
 constexpr int ROW_CELLS = 384;                  // a row of all filters of a tile,
@@ -61,7 +61,7 @@ constexpr int COVERED = 117;                    // elements of a line that windo
 constexpr int WORDS = 59;                       // of a line of halves
 constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
 constexpr int ROUNDS = 2;                       // so often
-constexpr int LINES_APART = 8;                  // lines at a time by all threads that copy,
+constexpr int LINES_APART = 8;                  // lines at a time by all threads that copy a tile,
 constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
 constexpr int PART_WORDS = 2301;                // from high parts to low ones,
 constexpr int BUFFER_WORDS = 4604;              // and of a tile
@@ -70,11 +70,11 @@ constexpr int BUFFERS = 3;                      // tiles' pixels in halves at a 
 constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 23232.0;
-constexpr int RAWS = 147456;                    // bytes before the pixels as they are copied,
-constexpr int HALVES = 167456;                  // before those in halves,
+constexpr int RAWS_AT = 147456;                 // bytes before the pixels as they are copied,
+constexpr int HALVES_AT = 167456;               // before those in halves,
 constexpr int SCALES_AT = 222704;               // before their scales,
-constexpr int RANGES = 222728;                  // before what copying warps tell each other,
-constexpr int BARRIERS = 222856;                // and before the barriers
+constexpr int RANGES_AT = 222728;               // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 222856;             // and before the barriers
 constexpr int COPIERS = 8;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -178,17 +178,15 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
 }
 
 // The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int N, int H,
-        int W, Pitch pitch) {
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
+        Pitch pitch) {
     const int top = tile.p * STRIDE_H, left = (tile.q * STRIDE_W) * PIXEL;
     const int start = start_of(tile, H, W);
 #pragma unroll 1
     for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
-        // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
-        const bool last = h + 1 == H && tile.image + 1 == N;
-        const int end = W * PIXEL + (last || W * PIXEL < 3 ? 0 : 3);
+        const int end = W * PIXEL;
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = start + line * pitch.line;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~3);
@@ -286,13 +284,13 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
-        unsigned tiles_q, int N, int H, int W, Pitch pitch) {
+        unsigned tiles_q, int H, int W, Pitch pitch) {
     const int thread = threadIdx.x % (COPIERS * 32);
     int turn = 0;
     count_t number = blockIdx.x;
     unsigned parity = 1;
     Tile tile = tile_of(number, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, thread, N, H, W, pitch);
+    copy_pixels(raws, x, tile, thread, H, W, pitch);
     unsigned odd = 0u;
     for (; number < tiles; number += gridDim.x) {
         const int start = start_of(tile, H, W);
@@ -304,7 +302,7 @@ __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, ele
         __syncwarp();
         if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         wc_sync_threads(1, COPIERS * 32);   // the tile is split
-        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, N, H, W, pitch);
+        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, H, W, pitch);
         odd ^= 1u;
         turn += 1;
         if (turn >= BUFFERS) {
@@ -428,7 +426,8 @@ __device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, con
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
-            sums[4 * block + i] = sum * of_tile.x * fabsf(scale);
+            // the larger one first: the other alone may leave no digits
+            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
             if (of_tile.y > 0.0f || distant) {
                 const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
                 if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
@@ -553,7 +552,7 @@ __device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, cons
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
-    unsigned* const image = (unsigned*)filter;
+    unsigned* const parts = (unsigned*)filter;
     for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
         const int row = number % TILE_FILTERS;
         // so that what a lane stores lies side by side
@@ -588,7 +587,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
                 weights[half] = exists ? w[k * WINDOW + of_span % C * (R * S) + span * S + of_span / C] * scale : 0.0f;
             }
             const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
-            unsigned* const to = image
+            unsigned* const to = parts
                 + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
             const int cell = i % ROW_WORDS / 4;
             to[(cell ^ row % 8) * 4] = high;
@@ -601,9 +600,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
         int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    unsigned* const halves = (unsigned*)(shared + HALVES);
+    unsigned* const halves = (unsigned*)(shared + HALVES_AT);
     float2* const scales = (float2*)(shared + SCALES_AT);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
@@ -617,8 +616,9 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
         wc_fence_barrier_init();
     }
     // the filter, for all tiles
-    const element* const image = filter + blockIdx.y * (PASSES * FILTER_CELLS * 4);
-    for (int i = threadIdx.x; i < PASSES * FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, image + i * 4);
+    const element* const of_filter = filter + blockIdx.y * (PASSES * FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < PASSES * FILTER_CELLS;
+        i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
     wc_copy_async_commit();
     wc_copy_async_wait();
     wc_fence_proxy_async();
@@ -627,8 +627,8 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         const Pitch pitch = pitch_of(W);
-        copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
-            tiles_p, tiles_q, N, H, W, pitch);
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
+            tiles_p, tiles_q, H, W, pitch);
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
@@ -650,7 +650,6 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
             const float2 scale = scales[turn];
 #pragma unroll 1
             for (int pass = 0; pass < PASSES; ++pass) {
-            {
                 // this lane's outputs: column lane / 4 of either run of eight of its warp
                 const int run = warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
                     q = tile.q + column_of(lane), other_q = tile.q + column_of(lane);
@@ -676,7 +675,6 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
                         }
                     }
                 }
-            }
             }
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);

@@ -48,7 +48,7 @@ constexpr int QUADS = 13;                       // and all
 // of a filter in shared memory, 128 bytes each: both parts of its products
 constexpr int ROWS = 4;
 constexpr int ROW_DEPTHS = 2;                   // instructions that take the products of one,
-constexpr int ROW_WORDS = 16;                   // and words that they are, of a part
+constexpr int ROW_WORDS = 16;                   // words that these are, of a part
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
 constexpr int ROW_CELLS = 320;                  // a row of all filters of a tile,
@@ -64,7 +64,7 @@ constexpr int COVERED = 48;                     // elements of a line that windo
 constexpr int WORDS = 24;                       // of a line of halves
 constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
 constexpr int ROUNDS = 1;                       // so often
-constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy,
+constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy a tile,
 constexpr int LINES_AT_ONCE = 3;                // and of these a thread has so many at once
 constexpr int PART_WORDS = 288;                 // from high parts to low ones,
 constexpr int BUFFER_WORDS = 576;               // and of a tile
@@ -73,11 +73,11 @@ constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a 
 constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 6400.0;
-constexpr int RAWS = 20480;                     // bytes before the pixels as they are copied,
-constexpr int HALVES = 29696;                   // before those in halves,
+constexpr int RAWS_AT = 20480;                  // bytes before the pixels as they are copied,
+constexpr int HALVES_AT = 29696;                // before those in halves,
 constexpr int SCALES_AT = 38912;                // before their scales,
-constexpr int RANGES = 38944;                   // before what copying warps tell each other,
-constexpr int BARRIERS = 39072;                 // and before the barriers
+constexpr int RANGES_AT = 38944;                // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 39072;              // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -422,7 +422,8 @@ __device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, con
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
-            sums[4 * block + i] = sum * of_tile.x * fabsf(scale);
+            // the larger one first: the other alone may leave no digits
+            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
             if (of_tile.y > 0.0f || distant) {
                 const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
                 if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
@@ -547,7 +548,7 @@ __device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, cons
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
-    unsigned* const image = (unsigned*)filter;
+    unsigned* const parts = (unsigned*)filter;
     for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
         const int row = number % TILE_FILTERS;
         const int k = number - row + filter_of(row / 8, row % 8 / 2) + row % 2;
@@ -581,7 +582,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
                 weights[half] = exists ? w[k * WINDOW + of_span % C * (R * S) + span * S + of_span / C] * scale : 0.0f;
             }
             const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
-            unsigned* const to = image
+            unsigned* const to = parts
                 + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
             const int cell = i % ROW_WORDS / 4;
             to[(cell ^ row % 8) * 4] = high;
@@ -594,9 +595,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, float* __restrict__ y, int N, int H, int W,
         int P, int Q, float BORDER) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    unsigned* const halves = (unsigned*)(shared + HALVES);
+    unsigned* const halves = (unsigned*)(shared + HALVES_AT);
     float2* const scales = (float2*)(shared + SCALES_AT);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
@@ -610,8 +611,8 @@ taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, float*
         wc_fence_barrier_init();
     }
     // the filter, for all tiles
-    const element* const image = filter + blockIdx.y * (FILTER_CELLS * 4);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, image + i * 4);
+    const element* const of_filter = filter + blockIdx.y * (FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
     wc_copy_async_commit();
     wc_copy_async_wait();
     wc_fence_proxy_async();
@@ -619,7 +620,7 @@ taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, float*
     if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
-        copy_tiles(halves, scales, (element*)(shared + RAWS), (uint2*)(shared + RANGES), filled, freed, x, tiles,
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
             tiles_p, tiles_q, H, W, BORDER);
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
