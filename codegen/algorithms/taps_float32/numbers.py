@@ -116,7 +116,6 @@ class TapsFloat32Numbers:
     ranges_at: int
     barriers_at: int
     shared_bytes: int
-    exact_ends: bool = True     # what stands behind a line sets no scale, so it must not come along
     depth_cells: int = DEPTH * HALF_BYTES // CELL_BYTES
     side_threads: int = SIDE_THREADS
 

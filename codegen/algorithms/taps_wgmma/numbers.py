@@ -94,7 +94,6 @@ class TapsWgmmaNumbers:
     barriers_at: int
     shared_bytes: int
     copiers: int = COPIERS
-    exact_ends: bool = False    # whether elements behind a line must not come along
     step_depths: int = STEP_DEPTHS
     depth_cells: int = DEPTH * ITEMSIZE // CELL_BYTES
     side_threads: int = SIDE_THREADS

@@ -178,15 +178,17 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
 }
 
 // The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
-        Pitch pitch) {
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int N, int H,
+        int W, Pitch pitch) {
     const int top = tile.p * STRIDE_H, left = (tile.q * STRIDE_W) * PIXEL;
     const int start = start_of(tile, H, W);
 #pragma unroll 1
     for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
-        const int end = W * PIXEL;
+        // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
+        const bool last = h + 1 == H && tile.image + 1 == N;
+        const int end = W * PIXEL + (last || W * PIXEL < 3 ? 0 : 3);
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = start + line * pitch.line;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~3);
@@ -284,13 +286,13 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
-        unsigned tiles_q, int H, int W, Pitch pitch) {
+        unsigned tiles_q, int N, int H, int W, Pitch pitch) {
     const int thread = threadIdx.x % (COPIERS * 32);
     int turn = 0;
     count_t number = blockIdx.x;
     unsigned parity = 1;
     Tile tile = tile_of(number, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, thread, H, W, pitch);
+    copy_pixels(raws, x, tile, thread, N, H, W, pitch);
     unsigned odd = 0u;
     for (; number < tiles; number += gridDim.x) {
         const int start = start_of(tile, H, W);
@@ -302,7 +304,7 @@ __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, ele
         __syncwarp();
         if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         wc_sync_threads(1, COPIERS * 32);   // the tile is split
-        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, H, W, pitch);
+        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, N, H, W, pitch);
         odd ^= 1u;
         turn += 1;
         if (turn >= BUFFERS) {
@@ -628,7 +630,7 @@ taps_float32_11x11(const float* __restrict__ x, float* __restrict__ filter, floa
         wc_setmaxnreg_dec();
         const Pitch pitch = pitch_of(W);
         copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
-            tiles_p, tiles_q, H, W, pitch);
+            tiles_p, tiles_q, N, H, W, pitch);
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
