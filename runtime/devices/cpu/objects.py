@@ -221,7 +221,8 @@ def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
 
 def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, scratch: Path, source: str) -> str:
     """Compile unit.cpp to kernel.o; with the header's text where the compiled one fails, which some systems cannot load
-    where it was made. Raises as _compiler does."""
+    where it was made, or its folder cannot be read, as by a process that has become another user. Raises as _compiler
+    does."""
     def compiled(*include: str) -> str:
         return _compiler(toolchain, [*flags, "-x", "c++", *include, "-c", "unit.cpp", "-o", "kernel.o"], scratch,
                          source, "refused the text for the CPU device")
@@ -230,7 +231,7 @@ def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, sc
         try:
             return compiled("-I", str(header), "-I", str(DEVICE), "-include", HEADER)
         except CompileError as error:
-            if not _HEADER_FAILED.search(error.log):
+            if not _HEADER_FAILED.search(error.log) and str(header) not in error.log:
                 raise
             _read_header.add(toolchain.program)
     return compiled("-include", str(DEVICE / HEADER))
