@@ -48,3 +48,8 @@ def quads_of(pairs: int, spans: int) -> tuple[int, int]:
     """Fours of pairs, one of each of the lanes that share an output, of so many runs of so many pairs: those that lie
     side by side, and those of what is left of runs."""
     return spans * (pairs // LANES_EACH), -(-spans * (pairs % LANES_EACH) // LANES_EACH)
+
+
+def beside(one: float, other: float, power: float) -> float:
+    """How long two pieces of work take beside each other: the longer hides the other as far as ``power`` says."""
+    return float((one**power + other**power)**(1 / power))

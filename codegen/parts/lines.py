@@ -9,6 +9,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 
+from ..shape import ConvShape
 from ..spec import KernelSpec
 from .first_layers import pixel_of
 
@@ -33,6 +34,11 @@ def lead_of(spec: KernelSpec, whole: bool, wide: int) -> int:
     """Elements of a line in shared memory before the first that a window reads, where lines of x begin with 16
     bytes."""
     return -spec.padding[1][0] * pixel_of(spec) % wide if whole else 0
+
+
+def line_width(spec: KernelSpec, shape: ConvShape | None, wide: int) -> int:
+    """The plan value ``vector``: ``wide`` elements where lines of x are whole numbers of 16 bytes, else 1."""
+    return wide if shape is not None and shape.w * pixel_of(spec) % wide == 0 else 1
 
 
 def lanes_for(places: int) -> int:

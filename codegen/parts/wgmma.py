@@ -11,7 +11,7 @@ import functools
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.descriptors import Descriptor, Walk
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.hardware import Arch
+from warpconv.codegen.hardware import REGISTER_FILE, REGISTER_UNIT, Arch
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
@@ -69,6 +69,14 @@ class WgmmaShape:
                    operands=", ".join(f'"+f"(sums[{i}])' for i in range(sums)),
                    words=", ".join(f"%{sums + i}" for i in range(WORDS)), words_b=sums + WORDS,
                    words_add=sums + WORDS + 1)
+
+
+def registers_left(groups: int, copying: int, fewer: int, most: int) -> int:
+    """Of a thread of the ``groups`` that multiply: what ``copying`` threads, which have ``fewer`` each, leave of what
+    the block is launched with."""
+    threads = WARP_GROUP * groups + copying
+    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
+    return min(most, (launched - copying * fewer) // (WARP_GROUP * groups) // REGISTER_UNIT * REGISTER_UNIT)
 
 
 def float_units_refusal(spec: KernelSpec) -> str | None:

@@ -10,13 +10,15 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.parts.first_layers import beside
+from warpconv.codegen.parts.lines import lanes_for, line_width
 from warpconv.codegen.parts.wgmma import ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, is_split,
-                      line_rounds, line_width, make_numbers, more_registers, planned_registers, sets_of, shared_bytes,
-                      steps_of, store_width)
+from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WIDE, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, halo,
+                      is_odd, is_split, line_rounds, line_words, lines_at_once, more_registers, planned_registers,
+                      sets_of, shared_bytes, steps_of, store_width, tile_lines)
 from .options import TapsFloat32Options
 
 GROUPS = (2, 3, 4)
@@ -108,7 +110,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = candidates(spec, line_width(spec, shape))
+    made = candidates(spec, line_width(spec, shape, WIDE))
     if _is_partly_stored(spec, shape):
         made = (options for options in made if options.tile_p * options.tile_q <= MOST_PARTLY)
     return min(made, key=lambda options: cycles(spec, options, shape))
@@ -129,25 +131,19 @@ def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> f
     together = multiplied + stored / min(options.groups, of_block)
     split = _split_cycles(spec, options)
     each = split / (1 + SHIFT_SHARE * (options.shifts - 1))
-    arithmetic = of_block * _beside(together, each, TILE_POWER if options.buffers > options.groups else FEW_POWER)
+    arithmetic = of_block * beside(together, each, TILE_POWER if options.buffers > options.groups else FEW_POWER)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
-    return START_CYCLES + split + multiplied + stored + _beside(arithmetic, memory, MEMORY_POWER)
-
-
-def _beside(one: float, other: float, power: float) -> float:
-    """How long both take beside each other."""
-    lesser, greater = sorted((one, other))
-    return float(greater * (1 + (lesser / greater)**power)**(1 / power))
+    return START_CYCLES + split + multiplied + stored + beside(arithmetic, memory, MEMORY_POWER)
 
 
 def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     """From a tile's first copy to its last word of halves."""
-    made = make_numbers(spec, options)
-    lines = made.lines
-    copies = -(-lines * made.piece_lanes // (options.copiers * LANES)) * made.piece_rounds
-    batches = -(-lines // (made.lines_apart * made.lines_at_once))
-    words = batches * made.lines_at_once * made.rounds * (ODD_SHARE if made.odd_pixel else 1.0)
-    each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if made.split else PLAIN_SHARE)
+    copied, lines, rounds = halo(spec, options), tile_lines(spec, options), line_rounds(spec, options)
+    copies = -(-lines * copied.piece_lanes // (options.copiers * LANES)) * copied.piece_rounds
+    apart = options.copiers * LANES // lanes_for(line_words(spec, options))
+    at_once = lines_at_once(lines, apart, WORDS_AT_ONCE // rounds)
+    words = -(-lines // (apart * at_once)) * at_once * rounds * (ODD_SHARE if is_odd(spec) else 1.0)
+    each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if is_split(spec) else PLAIN_SHARE)
     return (TILE_CYCLES + (RAW_CYCLES if options.raws == 1 else 0.0)
             + each * float((options.copiers / SHIFTS[0][0])**COPIERS_POWER))
 

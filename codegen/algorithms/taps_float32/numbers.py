@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, quads_of, run_of
 from warpconv.codegen.parts.lines import Lines, lanes_for, lines_of
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
-                                          WgmmaShape)
+                                          WgmmaShape, registers_left)
 from warpconv.codegen.plan import Argument
-from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import TapsFloat32Options
@@ -32,7 +31,7 @@ MOST_SETS = 3
 SPLIT_PRODUCTS = 3              # of the four of two factors' parts
 STORES = (4, 2, 1)
 RANGE_BYTES, SCALE_BYTES = 8, 8                 # what copying warps tell each other, and the others of a tile
-RANGES = 2                      # by turns, so that no barrier stands between reading one tile's and writing the next's
+RANGES = 2                      # by turns
 # Binary digits that a factor may be below the largest of its scale without losing any: those of two halves, the low one
 # times 2^11, and those of one
 KEPT_DIGITS = {Numerics.FP16X3: 27, Numerics.TF32: 28}
@@ -251,10 +250,7 @@ def threads_of(options: TapsFloat32Options) -> int:
 
 def more_registers(options: TapsFloat32Options) -> int:
     """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
-    threads = threads_of(options)
-    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
-    left = launched - LANES * all_copiers(options) * FEWER_REGISTERS
-    return min(MOST_REGISTERS, left // (WARP_GROUP * options.groups) // REGISTER_UNIT * REGISTER_UNIT)
+    return registers_left(options.groups, LANES * all_copiers(options), FEWER_REGISTERS, MOST_REGISTERS)
 
 
 def planned_registers(spec: KernelSpec, options: TapsFloat32Options, sets: int) -> int:
@@ -279,11 +275,6 @@ def lines_at_once(lines: int, apart: int, most: int) -> int:
     each = -(-lines // apart)
     batches = -(-each // max(1, most))
     return -(-each // batches)
-
-
-def line_width(spec: KernelSpec, shape: ConvShape | None) -> int:
-    """``vector``: whether lines of x are whole numbers of 16 bytes."""
-    return WIDE if shape is not None and shape.w * pixel_of(spec) % WIDE == 0 else 1
 
 
 def store_width(spec: KernelSpec) -> int:

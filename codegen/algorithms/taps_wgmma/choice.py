@@ -10,13 +10,14 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import QUARTERS
-from warpconv.codegen.parts.first_layers import PAIR, pixel_of
+from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
+from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (GROUP_RUNS, ITEMSIZE, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo,
-                      is_moving, items_of, line_width, more_registers, planned_registers, runs_across, shared_bytes,
+                      is_moving, items_of, more_registers, planned_registers, runs_across, shared_bytes,
                       side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
 
@@ -88,7 +89,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions
     if shape is None:
         return next(candidates(spec, (1, WIDE)))
     shape = shape.with_batch(assumed_batch(shape))
-    width = line_width(spec, shape)
+    width = line_width(spec, shape, WIDE)
     found = (list(candidates(spec, (width,), WANTED_BUFFERS)) or list(candidates(spec, (width,)))
              or [replace(next(candidates(spec, (WIDE,))), vector=width)])
     made = (replace(options, store_vector=store_width(spec, shape)) for options in found)
@@ -105,7 +106,7 @@ def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> flo
     copied = TILE_CYCLES + COPY_CYCLES * lines.rows * (spec.c // pixel_of(spec)) * lines.pieces
     arithmetic = rounds * (max(_tile_cycles(spec, options), copied) + NEXT_CYCLES)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
-    return START_CYCLES + _beside(arithmetic, memory, MEMORY_POWER)
+    return START_CYCLES + beside(arithmetic, memory, MEMORY_POWER)
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
@@ -118,7 +119,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     stored = STORE_CYCLES[spec.layout] * stores * options.filters / COLUMN_UNIT
     multiplied = options.groups * (depths_of(spec, options) * of_depth
                                    + (TURN_CYCLES if options.order is Order.TURNS else 0.0))
-    return items * _beside(stored, multiplied, FREE_POWER if options.order is Order.FREE else TURNS_POWER)
+    return items * beside(stored, multiplied, FREE_POWER if options.order is Order.FREE else TURNS_POWER)
 
 
 def _memory_bytes(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:
@@ -129,11 +130,6 @@ def _memory_bytes(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape)
     written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
     narrow = PARTLY_SHARE * (SECTOR / (ITEMSIZE * options.tile_q)) ** PARTLY_POWER
     return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
-
-
-def _beside(one: float, other: float, power: float) -> float:
-    """How long both take beside each other."""
-    return float((one**power + other**power) ** (1 / power))
 
 
 def instructions(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:

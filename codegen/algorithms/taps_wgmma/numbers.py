@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, REGISTER_FILE, REGISTER_UNIT
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from warpconv.codegen.parts.first_layers import quads_of as quads_of_runs
 from warpconv.codegen.parts.lines import Lines, lead_of, lines_of
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
-                                          WgmmaShape)
+                                          WgmmaShape, registers_left)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -180,10 +180,7 @@ def in_turns(options: TapsWgmmaOptions) -> bool:
 
 def more_registers(options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
-    threads = WARP_GROUP * (options.groups + 1)
-    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
-    left = launched - WARP_GROUP * FEWER_REGISTERS
-    return min(MOST_REGISTERS, left // (WARP_GROUP * options.groups) // REGISTER_UNIT * REGISTER_UNIT)
+    return registers_left(options.groups, WARP_GROUP, FEWER_REGISTERS, MOST_REGISTERS)
 
 
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
@@ -196,11 +193,6 @@ def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and those that come."""
     return min(MOST_SETS, steps_of(spec, options))
-
-
-def line_width(spec: KernelSpec, shape: ConvShape | None) -> int:
-    """``vector``: whether lines of x are whole numbers of 16 bytes."""
-    return WIDE if shape is not None and shape.w * pixel_of(spec) % WIDE == 0 else 1
 
 
 def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
