@@ -167,6 +167,12 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
+    return bias_gradient(grad_output, layout, device, out, stream)
+
+
+def bias_gradient(grad_output: Any, layout: Layout | str = "NCHW", device: str = "auto", out: Any = None,
+                  stream: Any = None, remember: Remember | None = None) -> Any:
+    """conv2d_bias; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
     memory = axes.memory_order(order, dy)
@@ -177,4 +183,4 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     ask = kernels.asked(shape, resolve_device(device, dy, shape), workspace_limit=kernels.call_limit(None),
                         operation=Operation.BIAS_GRADIENT)
     operand = Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory))
-    return run(ask, {"dy": operand}, "db", (k,), None, out, stream)
+    return run(ask, {"dy": operand}, "db", (k,), None, out, stream, remember)

@@ -129,10 +129,10 @@ def _keep(key: tuple[Any, ...], entry: Entry) -> None:
         _entries[key] = entry
 
 
-def _made_before(kind: str, first: Tensor, second: Tensor, sizes: Sequence[int],
+def _made_before(kind: str, first: Tensor, second: Tensor | None, sizes: Sequence[int],
                  layer: LayerArguments) -> tuple[Remember | None, Tensor | None]:
-    """What remembers a gradient of a ``kind`` made of two tensors, None where it cannot be remembered; and the gradient
-    if one of such tensors is."""
+    """What remembers a gradient of a ``kind`` made of one tensor or two, None where it cannot be remembered; and the
+    gradient if one of such tensors is."""
     signed = None if recording.graph is not None else signatures.sign_call(first, second, None, None, None)
     if signed is None:
         return None, None
@@ -169,6 +169,17 @@ def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tens
             device=device, remember=remember)
 
     return run_input, run_weight
+
+
+def run_bias(grad_output: Tensor, layer: LayerArguments) -> Tensor:
+    """The gradient of a bias, in ``grad_output``'s type, which is summed over all axes but the channels."""
+    grad = _settled(grad_output)
+    if grad.dim() > 4:              # a volume's planes below each other
+        grad = grad.flatten(2, -2)
+    remember, made = _made_before("bias", grad, None, (), layer)
+    if made is None:
+        made = gradients.bias_gradient(grad, device=layer.geometry[-1], remember=remember)
+    return made
 
 
 run_conv2d_input, run_conv2d_weight = _gradients_of(gradients)

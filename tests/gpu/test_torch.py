@@ -155,6 +155,40 @@ def test_a_training_step_as_a_cuda_graph(dtype, groups):
     close(model.weight.detach(), theirs.weight.detach())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])
+@pytest.mark.parametrize("size", [(16, 96, 28, 28), (16, 96, 80, 80), (16, 33, 130, 131)], ids=str)
+def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
+    """Summed by a kernel: in a graph what is summed by calls only if it is larger, with the same bits each time."""
+    from warpconv.runtime.torch import autograd, operators
+    sums = []
+    monkeypatch.setattr(operators, "run_bias", lambda *args, run=operators.run_bias: sums.append(run(*args)) or sums[-1])
+    x = torch.randn(size, device="cuda").to(dtype).contiguous(
+        memory_format=torch.channels_last if last else torch.contiguous_format)
+    weight = torch.randn(size[1], 1, 3, 3, device="cuda", dtype=dtype)
+    bias = torch.zeros(size[1], device="cuda", dtype=dtype, requires_grad=True)
+    grad = torch.randn_like(x)
+
+    def gradient():
+        return torch.autograd.grad(warpconv.conv2d(x, weight, bias, padding=1, groups=size[1]), bias, grad)[0]
+
+    made = [gradient() for _ in range(3)]
+    assert len(sums) == (3 if x.numel() >= autograd.LEAST_SUMMED_BY_CALLS else 0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = gradient()
+    assert captured is sums[-1]
+    for _ in range(3):
+        captured.fill_(float("nan"))
+        graph.replay()
+        made.append(captured.clone())
+    scale = grad.double().abs().sum((0, 2, 3))
+    for one in made:
+        error = (one.double() - grad.double().sum((0, 2, 3))).abs()
+        assert (error <= scale * 1e-7 + torch.finfo(dtype).eps * grad.double().sum((0, 2, 3)).abs()).all()
+    assert all(torch.equal(one, made[-1]) for one in made[3:])
+
+
 def test_weights_in_a_graph_of_inference_may_change():
     import warpconv.torch as layers
     model = layers.Conv2d(64, 64, 3, padding=1, device="cuda", dtype=torch.float16).eval().requires_grad_(False)

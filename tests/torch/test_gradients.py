@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import warpconv
 from tests import settings
+from warpconv.runtime.torch import autograd, operators
 
 from .layers import ACTIVATIONS, LAYERS, close, double, drawn, theirs
 
@@ -66,6 +67,34 @@ def test_elements_of_16_bits(name, dtype):
     got = against(name, lambda x, w, b: warpconv.conv2d(x, w, b, activation="silu", **options),
                   lambda x, w, b: F.silu(theirs(x, w, b, **options)), tensors, scale=4.0)
     assert {gradient.dtype for gradient in got} == {dtype}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("planes", [(), (3,)], ids=["2d", "3d"])
+def test_a_large_bias_is_summed_by_a_kernel(planes, dtype, last, monkeypatch):
+    """Where nothing watches, and only there: PyTorch sees sums of its own in a gradient that is differentiated."""
+    sums = []
+    monkeypatch.setattr(autograd, "LEAST_SUMMED", 1)
+    monkeypatch.setattr(autograd, "LEAST_SUMMED_BY_CALLS", 500)
+    monkeypatch.setattr(operators, "run_bias", lambda *args, run=operators.run_bias: sums.append(run(*args)) or sums[-1])
+    conv, theirs = (warpconv.conv3d, F.conv3d) if planes else (warpconv.conv2d, F.conv2d)
+    generator = torch.Generator().manual_seed(settings.seed)
+    x, w, b = (torch.randn(shape, generator=generator) for shape in (
+        (3, 8, *planes, 6, 7), (8, 1, *[1] * len(planes), 3, 3), (8,)))
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last_3d if planes else torch.channels_last)
+    tensors = [t.to(dtype).requires_grad_() for t in (x, w, b)]
+    options = {"padding": (0, 1, 1)[-x.dim() + 2:], "groups": 8}
+    got = against("", lambda x, w, b: conv(x, w, b, **options), lambda x, w, b: theirs(x, w, b, **options), tensors, 4.0)
+    assert sums and got[2] is sums[-1]
+    made = len(sums)
+    made_again, = torch.autograd.grad(conv(*tensors, **options).float().square().sum(), tensors[2], create_graph=True)
+    assert made_again.requires_grad and len(sums) == made
+    with Called():
+        torch.autograd.grad(conv(*tensors, **options).sum(), tensors[2])
+    torch.autograd.grad(conv(tensors[0][:1, ..., :3], *tensors[1:], **options).sum(), tensors[2])       # few elements
+    assert len(sums) == made
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
@@ -11,22 +12,26 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
+from warpconv.codegen.parts.vectors import vector_of
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-THREADS = 256
-ELEMENTS_EACH = 8           # of a thread, at least, where the layer has so many
-BLOCKS = 4                  # of a multiprocessor
+THREADS = 256               # of a block, at most
+LOADS_EACH = 8              # of a thread, at least, where the layer has so many
+BLOCKS = 6                  # of a multiprocessor
+WIDEST = 16                 # bytes of a load
 
 
 @dataclass(frozen=True)
 class BiasGradientOptions:
-    """The batch is summed in ``chunks`` shares."""
+    """The batch is summed in ``chunks`` shares; a thread loads ``vector`` elements at once, of neighbouring filters in
+    NHWC, of neighbouring pixels in NCHW."""
 
     chunks: int = 1
+    vector: int = 1
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,10 @@ class BiasGradientNumbers:
     """What the template writes besides spec and options."""
 
     threads: int
-    rows: int           # of threads in a block, in NHWC: each takes pixels of its own
+    columns: int        # of threads in a block, in NHWC: a pixel's filters, or some of them
+    rows: int           # and for further pixels
+    word: str           # the C type of a load
+    cells: int          # and its registers
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -43,47 +51,78 @@ def supports(spec: KernelSpec) -> str | None:
     return refusal or ("the bias's gradient takes no epilogue" if spec.epilogue else None)
 
 
-def _columns(spec: KernelSpec) -> int:
-    """Blocks beside each other: of channels."""
-    return spec.k if spec.layout is Layout.NCHW else -(-spec.k // 32)
+def _vectors(spec: KernelSpec) -> list[int]:
+    """The loads of an element type, the widest first."""
+    return [n for n in (8, 4, 2, 1) if n * spec.dtype.itemsize <= WIDEST]
+
+
+def _widths(spec: KernelSpec, vector: int) -> tuple[int, int]:
+    """Blocks beside each other, and the threads of a pixel in each."""
+    if spec.layout is Layout.NCHW:
+        return spec.k, 1
+    loads = -(-spec.k // vector)
+    passes = -(-loads // THREADS)
+    return passes, -(-loads // passes)
 
 
 def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> BiasGradientOptions:
-    pixels = 64 * 56 * 56 if shape is None else assumed_batch(shape) * shape.p * shape.q
-    each = THREADS if spec.layout is Layout.NCHW else THREADS // 32
-    chunks = partial_sums.chunks_for(BLOCKS * spec.hardware.multiprocessors, _columns(spec),
-                                     -(-pixels // (each * ELEMENTS_EACH)))
-    return BiasGradientOptions(chunks=chunks)
+    n, p, q = (64, 56, 56) if shape is None else (assumed_batch(shape), shape.p, shape.q)
+    together = spec.k if spec.layout is Layout.NHWC else 1 if shape is None else shape.q
+    vector = next(v for v in _vectors(spec) if together % v == 0)
+    beside, columns = _widths(spec, vector)
+    # what a block loads at a time is a pixel's filters of ROWS pixels in NHWC, pixels of a filter in NCHW
+    times = n * p * q / (THREADS // columns if spec.layout is Layout.NHWC else THREADS * vector)
+    chunks = partial_sums.chunks_for(BLOCKS * spec.hardware.multiprocessors, beside, math.ceil(times / LOADS_EACH))
+    return BiasGradientOptions(chunks=chunks, vector=vector)
 
 
 def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
-    refusal = supports(spec)
-    if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
-        refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    refusal = supports(spec) or _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    arguments = (*gradient_arguments(spec), partial_sums.argument())
     nhwc = spec.layout is Layout.NHWC
-    launch = Launch(entry=spec.name, block=(32, THREADS // 32, 1) if nhwc else (THREADS, 1, 1),
-                    grid=(Blocks(times=options.chunks), Blocks(times=_columns(spec), limit=GRID_LIMIT[1]), Blocks()),
+    demands = {} if options.vector == 1 else {"dy": options.vector * spec.dtype.itemsize}
+    if not nhwc:
+        demands["Q"] = options.vector
+    arguments = (*demanding(gradient_arguments(spec), demands), partial_sums.argument())
+    beside, columns = _widths(spec, options.vector)
+    rows = THREADS // columns
+    vector = vector_of(spec.dtype, options.vector)
+    made = BiasGradientNumbers(threads=columns * rows if nhwc else THREADS, columns=columns, rows=rows,
+                               word=vector.memory, cells=vector.cells)
+    launch = Launch(entry=spec.name, block=(columns, rows, 1) if nhwc else (THREADS, 1, 1),
+                    grid=(Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]), Blocks()),
                     arguments=("dy", partial_sums.PARTS, "N", "P", "Q"))
     program = Program(arguments=arguments, steps=(launch, partial_sums.launch(spec.k, "db")),
                       workspaces=(partial_sums.workspace(spec.k, options.chunks),))
-    return KernelPlan(spec=spec, options=options, numbers=BiasGradientNumbers(threads=THREADS, rows=THREADS // 32),
-                      templates=("bias_gradient/kernel.cu.jinja",), program=program,
-                      cost=Cost(unit="32 elements", warp_loads=1, shuffles=0, fma=0, registers=32, direct_loads=1),
-                      phrase=f"the output's gradient summed in {options.chunks} chunks of a channel, then these")
+    return KernelPlan(spec=spec, options=options, numbers=made, templates=("bias_gradient/kernel.cu.jinja",),
+                      program=program, cost=Cost(unit=f"{32 * options.vector} elements", warp_loads=1, shuffles=0,
+                                                 fma=0, registers=24 + 5 * options.vector, direct_loads=options.vector),
+                      phrase=f"the output's gradient summed in {options.chunks} chunks of a channel, by loads of "
+                             f"{options.vector * spec.dtype.itemsize} bytes, then these")
+
+
+def _refusal(spec: KernelSpec, options: BiasGradientOptions) -> str | None:
+    if options.chunks > partial_sums.MOST_CHUNKS:
+        return f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    if options.vector not in _vectors(spec):
+        return f"vector = {options.vector}: one of {_vectors(spec)}, for loads of at most {WIDEST} bytes"
+    if spec.layout is Layout.NHWC and spec.k % options.vector:
+        return f"vector = {options.vector} does not divide {spec.k} filters"
+    return None
 
 
 def space(spec: KernelSpec) -> Iterable[BiasGradientOptions]:
-    own = defaults(spec).chunks
-    return [BiasGradientOptions(chunks=n)
-            for n in sorted({max(1, own // 2), own, min(2 * own, partial_sums.MOST_CHUNKS)})]
+    own = defaults(spec)
+    shares = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    found = (BiasGradientOptions(chunks=n, vector=v) for n in shares for v in _vectors(spec))
+    return [options for options in found if _refusal(spec, options) is None]
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """A load and an addition for each element."""
-    return shape.n * shape.k * shape.p * shape.q / 32 * 6
+    """An addition for each element, and a load with its address for each vector."""
+    elements = shape.n * shape.k * shape.p * shape.q
+    return elements / 32 * (2 + 4 / plan.options.vector)
 
 
 ALGORITHM = Algorithm(name="bias_gradient",
