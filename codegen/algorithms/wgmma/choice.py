@@ -30,7 +30,7 @@ from warpconv.codegen.spec import KernelSpec
 from .numbers import (ROW_UNIT, WgmmaNumbers, aligned, box_of, column_unit, group_columns, is_flat, is_one_tap,
                       is_passed, is_sampled, is_staged, make_numbers, phases_of, plane_columns, reach_of, slice_of,
                       store_units, stored_channels)
-from .options import Form, Order, WgmmaOptions
+from .options import Box, Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, SplitNumbers, is_split, make_split_numbers
 
 EMPTY_SLICES = 1.15         # times as long with volumes' slices that are half empty (32 channels, an H100, 2026-11-26)
@@ -64,6 +64,10 @@ UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layer
                                 # 2026-11-27)
 FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
+# Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps,
+COLUMN_SHARE = 1.02
+BOX_LATENCY = 1300.0            # from a box's copy to its products, besides its bytes
+WALKED_PIECES = 1.05            # times as long are walks of two slices or less in many tiles (the same layers)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
@@ -78,7 +82,7 @@ FILTER_LATENCY = 1150.0         # of a stage of filters alone (14 layers, an H20
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
-SPLIT_BOXES = (2, 3)            # of the ring, where a box serves all taps
+MORE_BOXES = (2, 3)             # of the ring, where a box takes long or serves few taps
 RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
 MOST_RING = 8
 
@@ -135,7 +139,7 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of boxes that are read as NCHW has them, where rows of x (of 1x1 filters images) are whole 16 bytes."""
     made = WgmmaOptions(form=Form.HALO, order=Order.PLANES)
     flat = is_flat(spec, made)
-    if halo_refusal(spec, True) is not None or (shape.h * shape.w if flat else shape.w) % ROW_UNIT:
+    if halo_refusal(spec, made) is not None or (shape.h * shape.w if flat else shape.w) % ROW_UNIT:
         return
     for filters in FILTERS:
         parts = GROUPS if filters < GROUPS * ROWS else 1
@@ -146,7 +150,7 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
             tiles = [replace(made, filters=filters, pixels=pixels, columns=pixels)
                      for pixels in range(LEAST_COLUMNS * parts, most + 1, unit)]
         else:
-            across = sorted({aligned(columns, ROW_UNIT) for columns in _box_outputs(spec, shape)})
+            across = sorted({aligned(columns, ROW_UNIT) for columns in _box_outputs(spec, shape, made)})
             tiles = [replace(made, filters=filters, rows=rows, columns=columns)
                      for columns in across for rows in range(1, min(shape.p, 16) + 1)]
         for tile in tiles:
@@ -160,9 +164,9 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
                     yield found
 
 
-def _box_outputs(spec: KernelSpec, shape: ConvShape) -> list[int]:
+def _box_outputs(spec: KernelSpec, shape: ConvShape, options: WgmmaOptions) -> list[int]:
     """Output columns of a box: equal shares of a row, as few as a box is wide enough for, or some more."""
-    widest = MOST_BOX // spec.stride[1] - reach_of(spec)[1]
+    widest = MOST_BOX // spec.stride[1] - reach_of(spec, options)[1]
     if widest < 1:
         return []
     fewest = -(-shape.q // widest)
@@ -171,14 +175,20 @@ def _box_outputs(spec: KernelSpec, shape: ConvShape) -> list[int]:
 
 def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of whole boxes, for layers whose taps lie side by side."""
-    if halo_refusal(spec) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
+    for box in Box:
+        yield from _boxes_of(spec, shape, WgmmaOptions(form=Form.HALO, box=box))
+
+
+def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterator[WgmmaOptions]:
+    """Those whose boxes are for the same taps as that of ``made``."""
+    if halo_refusal(spec, made) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
     if spec.stride != (1, 1) and not (is_split(spec) and any(map(operator.gt, spec.taps, spec.stride))):
         # boxes of phases pay where a pixel is split for all its windows; copies alone take 1.05 to 1.5 times as long as
         # the walk's (14 layers of stride 2 in float16 and tf32, an H200, 2026-11-27)
         return
-    down, across = reach_of(spec)
-    for columns in _box_outputs(spec, shape):
+    down, across = reach_of(spec, made)
+    for columns in _box_outputs(spec, shape, made):
         for rows in range(1, min(shape.p, 16, MOST_BOX // spec.stride[0] - down) + 1):
             needed = rows * (columns + across) - across
             for filters in FILTERS:
@@ -188,17 +198,20 @@ def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
                     continue
                 if pixels < 64:
                     continue
-                for boxes in SPLIT_BOXES if is_split(spec) else (2,):
-                    found = with_stages(spec, WgmmaOptions(form=Form.HALO, filters=filters, pixels=pixels, rows=rows,
-                                                           columns=columns, boxes=boxes))
+                for boxes in MORE_BOXES if is_split(spec) or made.by_columns else (2,):
+                    found = with_stages(spec, replace(made, filters=filters, pixels=pixels, rows=rows, columns=columns,
+                                                      boxes=boxes))
                     if found is not None:
                         yield found
 
 
-def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
-    """Why one box cannot serve all taps, in words, or None; ``turned``: read as NCHW has it."""
+def halo_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
+    """Why one box cannot serve all taps, or those of a filter column, in words, or None."""
+    turned = options.turned > 0
     if spec.is_volume:
         return "one box for all taps is for images"
+    if options.by_columns and (is_split(spec) or spec.s == 1):
+        return "boxes of a filter column are for several columns, in 16 bits and tf32"
     if turned and not (is_split(spec) and spec.layout is Layout.NCHW):
         return "boxes of planes are for NCHW in fp16x3"
     if spec.dilation != (1, 1):
@@ -207,8 +220,8 @@ def halo_refusal(spec: KernelSpec, turned: bool = False) -> str | None:
         return "one box for all taps is for stride 1 along axes of one tap"
     if turned and spec.stride != (1, 1):
         return "boxes of planes are for stride 1"
-    if math.prod(phases_of(spec)) > MOST_PHASES:
-        return (f"one box for all taps would be one of {math.prod(phases_of(spec))} phases, as the stride is "
+    if math.prod(phases_of(spec, options)) > MOST_PHASES:
+        return (f"one box for all taps would be one of {math.prod(phases_of(spec, options))} phases, as the stride is "
                 f"{spec.stride[0]} x {spec.stride[1]} (at most {MOST_PHASES})")
     if spec.r * spec.s == 1 and turned:
         return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
@@ -308,6 +321,8 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
             found *= FEW_UNEVEN
         outputs = tiles // options.splits * options.filters * options.pixels
         waits = walks and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS and _has_unaligned_windows(spec)
+        if walks and many and channels <= 2 * slice_of(spec):
+            found *= WALKED_PIECES
         return UNALIGNED_WINDOWS * found if waits else found
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES
@@ -338,12 +353,15 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     depths = numbers.depths - (numbers.depths - numbers.last_depths) / numbers.slices
     instructions = depths * options.filters * options.pixels / (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
-    copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.taps if options.form is Form.HALO
+    copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.box_taps if options.form is Form.HALO
                                             else numbers.pixel_bytes)
     if _has_unaligned_windows(spec) and not numbers.all_tiled:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)
     found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+    if options.by_columns:      # the next box comes while this one's few taps are multiplied
+        coming = BOX_LATENCY + numbers.box_bytes / COPIED_BYTES
+        found = COLUMN_SHARE * max(found, coming / ((options.boxes - 1) * numbers.box_taps))
     return max(found, LEAST_STEP) if options.form is Form.HALO else found
 
 

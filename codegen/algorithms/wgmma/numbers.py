@@ -16,7 +16,7 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-from .options import Form, Order, WgmmaOptions
+from .options import Box, Form, Order, WgmmaOptions
 
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
@@ -85,6 +85,8 @@ class WgmmaNumbers:
     phases_across: int = 1      # along a row,
     phase_pixels: int = 1       # from one to the next in shared memory
     box_bytes: int = 1
+    box_taps: int = 1           # that a box serves,
+    slice_boxes: int = 1        # and boxes of a slice: one for each filter column
     loop: str = Form.IM2COL.value       # the fragment that waits for stages and multiplies
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
     planes_each: int = 1        # of them a group's
@@ -205,7 +207,7 @@ def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
     if options.form is Form.HALO:
         options = replace(options, splits=1)
     if options.form is not Form.HALO:
-        options = replace(options, rows=1, columns=1, boxes=2, order=Order.PIXELS)
+        options = replace(options, rows=1, columns=1, boxes=2, box=Box.TAPS, order=Order.PIXELS)
     if options.order is Order.PIXELS:
         options = replace(options, ring=2)
     sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
@@ -215,33 +217,33 @@ def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
 
 
 def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
-    """Rows and columns of the pixels of all taps of a tile (halo): of one of the box's phases."""
-    down, across = reach_of(spec)
+    """Rows and columns of a box (halo): the pixels of all its taps of a tile, or of one of their phases."""
+    down, across = reach_of(spec, options)
     return options.rows + down, options.columns + across
 
 
-def reach_of(spec: KernelSpec) -> tuple[int, int]:
-    """Rows and columns of a phase from a window's first tap to its last."""
-    return -(-spec.r // spec.stride[0]) - 1, -(-spec.s // spec.stride[1]) - 1
+def reach_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
+    """Rows and columns of a phase from a window's first tap of a box to the last."""
+    return -(-spec.r // spec.stride[0]) - 1, 0 if options.by_columns else -(-spec.s // spec.stride[1]) - 1
 
 
-def phases_of(spec: KernelSpec) -> tuple[int, int]:
+def phases_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     """Sets of rows and columns of a box, those equal modulo the stride, each a box of its own: so that the pixels of a
     tap lie side by side. There is none that no tap reads."""
-    return min(spec.r, spec.stride[0]), min(spec.s, spec.stride[1])
+    return min(spec.r, spec.stride[0]), 1 if options.by_columns else min(spec.s, spec.stride[1])
 
 
 def phase_pixels(spec: KernelSpec, options: WgmmaOptions) -> int:
     """Pixels in shared memory from one phase of a box to the next: copies begin where the swizzle does."""
     pixels = math.prod(box_of(spec, options))
-    return pixels if math.prod(phases_of(spec)) == 1 else aligned(pixels, ALIGNMENT // ROW_BYTES)
+    return pixels if math.prod(phases_of(spec, options)) == 1 else aligned(pixels, ALIGNMENT // ROW_BYTES)
 
 
 def reached_pixels(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     """Pixels of a box of all phases, and those from its first to the last that products read, which may be behind it:
     of columns that are dropped."""
-    (down, across), columns = reach_of(spec), box_of(spec, options)[1]
-    phases, each = math.prod(phases_of(spec)), phase_pixels(spec, options)
+    (down, across), columns = reach_of(spec, options), box_of(spec, options)[1]
+    phases, each = math.prod(phases_of(spec, options)), phase_pixels(spec, options)
     whole = (phases - 1) * each + math.prod(box_of(spec, options))
     return whole, max(whole, (phases - 1) * each + options.pixels + down * columns + across)
 
@@ -266,7 +268,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     slices, (depths, last) = -(-channels // slice_), depths_of(spec, options)
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
-    phases = phases_of(spec) if halo else (1, 1)
+    phases = phases_of(spec, options) if halo else (1, 1)
     filter_bytes = options.filters * ROW_BYTES
     planes_each = -(-columns // PLANE_PIXELS)
     all_planes = planes_each * (1 if shared_out else GROUPS)
@@ -316,7 +318,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         plane_channels=step_channels(spec),
         filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases), phases_across=phases[1],
         phase_pixels=phase_pixels(spec, options) if halo else 1,
-        box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES)
+        box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES,
+        box_taps=spec.r if options.by_columns else taps, slice_boxes=spec.s if options.by_columns else 1)
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

@@ -12,7 +12,7 @@ class Form(enum.Enum):
     """How pixels come to shared memory."""
 
     IM2COL = "im2col"       # a slice of one tap a stage, over rows and images
-    HALO = "halo"           # one box for all taps of a slice
+    HALO = "halo"           # one box for all taps of a slice, or for those of a filter column
     PLANES = "planes"       # of 16 bits, from where they lie in NCHW: pixels of a channel side by side
 
 
@@ -23,13 +23,20 @@ class Order(enum.Enum):
     PLANES = "planes"       # the pixels of a channel: NCHW as it is, turned while float32 is split
 
 
+class Box(enum.Enum):
+    """Which taps one box of the form halo is for."""
+
+    TAPS = "taps"           # all: its columns are the tile's and those that the filter reaches besides
+    COLUMN = "column"       # a filter column's: no column of the products is dropped
+
+
 @dataclass(frozen=True)
 class WgmmaOptions:
     """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks
     share the sums of a tile, added up in a fixed order by a second launch. In the form ``halo`` a tile is ``rows`` x
     ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
-    in a ring of their own; in the ``order`` of planes they are split from ``ring`` boxes in another one. At most
-    ``buffer`` pixels of outputs are stored at a time. In the form ``planes``, of 1x1 layers of 16 bits in NCHW, a tile
+    in a ring of their own, each ``box`` for all taps or for those of a filter column; in the ``order`` of planes they
+    are split from ``ring`` boxes in another one. At most ``buffer`` pixels of outputs are stored at a time. In the form ``planes``, of 1x1 layers of 16 bits in NCHW, a tile
     lies in one image."""
 
     form: Form = Form.IM2COL
@@ -41,8 +48,14 @@ class WgmmaOptions:
     rows: int = only(1, form=Form.HALO)
     columns: int = only(1, form=Form.HALO)
     boxes: int = only(2, form=Form.HALO)
+    box: Box = only(Box.TAPS, form=Form.HALO)
     order: Order = only(Order.PIXELS, form=Form.HALO)
     ring: int = only(2, order=Order.PLANES)
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether each filter column has boxes of its own."""
+        return self.box is Box.COLUMN
 
     @property
     def turned(self) -> int:

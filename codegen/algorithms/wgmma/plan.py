@@ -135,7 +135,7 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
         if not 1 <= options.splits <= steps:
             return f"splits = {options.splits} of {steps} steps (at most one each)"
         return None
-    refusal = halo_refusal(spec, options.turned > 0)
+    refusal = halo_refusal(spec, options)
     if refusal is not None:
         return refusal
     if is_flat(spec, options) and options.rows != 1:
@@ -145,10 +145,10 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
                 "16 bytes)")
     if options.turned > MOST_RING:
         return f"ring = {options.turned} (at most {MOST_RING} boxes)"
-    slices = -(-spec.c // slice_of(spec))
-    if options.boxes < 1 or options.boxes == 1 and slices > 1 and not is_split(spec):
+    boxes = -(-spec.c // slice_of(spec)) * (spec.s if options.by_columns else 1)
+    if options.boxes < 1 or options.boxes == 1 and boxes > 1 and not is_split(spec):
         # a box is freed when products of the next one are under way
-        return f"boxes = {options.boxes} for {slices} slices of channels (at least {2 if slices > 1 else 1})"
+        return f"boxes = {options.boxes} for {boxes} boxes of a tile (at least {2 if boxes > 1 else 1})"
     needed = (options.rows - 1) * box_of(spec, options)[1] + options.columns
     if needed > options.pixels:
         return f"{options.rows} x {options.columns} outputs need {needed} columns, pixels = {options.pixels}"
@@ -282,8 +282,9 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
     if options.form is Form.HALO:
         phases = f"{numbers.phases} phases of " if numbers.phases > 1 else ""
+        of = "a filter column's" if options.by_columns else "all"
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
-                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for all taps, {options.boxes} boxes"
+                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for {of} taps, {options.boxes} boxes"
                  + (f", of {options.turned} boxes of planes" if options.turned else ""))
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"

@@ -111,7 +111,7 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     slices, taps = -(-spec.c // SLICE), spec.r * spec.s
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     box_pixels, reached = reached_pixels(spec, options) if halo else (options.pixels, options.pixels)
-    phases, each = (phases_of(spec), phase_pixels(spec, options)) if halo else ((1, 1), 1)
+    phases, each = (phases_of(spec, options), phase_pixels(spec, options)) if halo else ((1, 1), 1)
     boxes = options.boxes if halo else options.stages
     across = plane_columns(spec, options) if options.turned else box_columns
     copied_bytes = ROW_BYTES * (math.prod(phases) * box_rows * across if halo else options.pixels)

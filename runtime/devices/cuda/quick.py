@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from ctypes import byref, c_int, c_uint, c_ulonglong, c_void_p
+from ctypes import byref, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -201,7 +201,7 @@ class QuickLaunch:
             return self._queue(slot, x, w, bias, residual, y, stream)
         finally:
             if entered:
-                libcuda().cuCtxPopCurrent_v2(byref(slot.owner))
+                libcuda().cuCtxPopCurrent_v2(byref(c_size_t()))
             free.append(slot)
 
     def _enter(self, slot: _Slot) -> bool:
@@ -210,7 +210,7 @@ class QuickLaunch:
         if contexts.current_context() or libcuda().cuCtxPushCurrent_v2(self._owner):
             return False
         if slot.ask() or slot.number.value != self._number:
-            libcuda().cuCtxPopCurrent_v2(byref(slot.owner))
+            libcuda().cuCtxPopCurrent_v2(byref(c_size_t()))
             return False
         return True
 

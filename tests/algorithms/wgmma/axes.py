@@ -19,6 +19,9 @@ NCHW_TILES = tuple(tile for tile in TILES if tile[1] // (2 if tile[0] == 64 else
 # (filters, pixels, rows, columns, boxes, stages), for filters of up to 3 x 3
 BOXES = ((64, 48, 3, 10, 2, 2), (128, 40, 2, 17, 2, 3), (128, 72, 4, 15, 1, 2), (256, 32, 2, 13, 2, 2),
          (64, 80, 3, 14, 2, 2))
+# The same of a box for each filter column
+COLUMN_BOXES = ((64, 48, 3, 16, 2, 2, "column"), (128, 56, 4, 13, 3, 3, "column"), (256, 32, 4, 8, 2, 2, "column"),
+                (64, 80, 5, 15, 2, 3, "column"))
 # (filters, pixels, rows, columns, boxes, stages, ring) of float32 in NCHW, where W is a multiple of 4; of 1x1 filters
 # with one row
 TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 2, 2, 3), (64, 64, 3, 12, 2, 2, 2),
@@ -29,7 +32,7 @@ PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3),
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *TURNED, *PLANES),
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES),
     "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
@@ -41,8 +44,8 @@ def values(row: Row) -> dict[str, Any]:
     if len(tile) == 4:
         names = ("filters", "pixels", "stages", "buffer")
         return {"form": "im2col", **dict(zip(names, tile)), "splits": row["splits"]}
-    names = ("filters", "pixels", "rows", "columns", "boxes", "stages", "ring")
-    order = "planes" if len(tile) == len(names) else "pixels"
+    names = ("filters", "pixels", "rows", "columns", "boxes", "stages", "box" if tile in COLUMN_BOXES else "ring")
+    order = "planes" if tile in TURNED else "pixels"
     return {"form": "halo", **dict(zip(names, tile)), "order": order}
 
 
@@ -63,8 +66,8 @@ def draw(choose: Choose, layer: Row) -> dict[str, Any]:
 def variants() -> Iterable[Row]:
     """Every tile, im2col ones with the reduction whole and split, stored through shared memory and from registers; of
     float32 after the others."""
-    for i, tile in enumerate((*TILES, *BOXES, *TILES)):
-        halo = len(tile) == 6
+    for i, tile in enumerate((*TILES, *BOXES, *TILES, *COLUMN_BOXES)):
+        halo = len(tile) > 4
         splits = 1 if halo or i < len(TILES) else 1 + i % 2
         yield dict(filter=((3, 3), (2, 3), (1, 1))[i % (2 if halo or splits > 1 else 3)],
                    channels=CHANNELS[(0, 1, 3, 4)[i % 4] if halo else i % 6], padding=PADDINGS[i % 4],
@@ -82,7 +85,7 @@ def variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i], dtype=DTYPES[1 + i % 2], numerics="float32",
                    layout="NCHW" if nchw else "NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
                    splits=1 + i // 3 % 2)
-    for i, tile in enumerate(BOXES * 2):
+    for i, tile in enumerate((*BOXES * 2, *COLUMN_BOXES)):
         channels = ((8, 24, 1), (136, 72, 1), (33, 85, 1), (16, 136, 1))[i % 4 if tile[4] > 1 else 2]
         yield dict(filter=((3, 3), (2, 3))[i % 2], channels=channels, padding=PADDINGS[i % 4],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
@@ -91,10 +94,10 @@ def variants() -> Iterable[Row]:
         yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
                    layout="NCHW", stride=1, dilation=1, tile=tile, splits=1 + (i % 4 == 1 and i > 5) * 2)
-    for layout, tiles in (("NHWC", (*TILES, *BOXES)), ("NCHW", (*BOXES, *TURNED, *TILES))):
+    for layout, tiles in (("NHWC", (*TILES, *BOXES, *COLUMN_BOXES)), ("NCHW", (*BOXES, *TURNED, *TILES, *COLUMN_BOXES))):
         for i, tile in enumerate(tiles * 2):
-            halo, turned, way = len(tile) > 4, len(tile) == 7, ("fp16x3", "tf32")[i >= len(tiles)]
-            if turned and way == "tf32":
+            halo, turned, way = len(tile) > 4, tile in TURNED, ("fp16x3", "tf32")[i >= len(tiles)]
+            if turned and way == "tf32" or tile in COLUMN_BOXES and way == "fp16x3":
                 continue
             place = (6 if layout == "NHWC" else 7) - i % 7
             if halo and tile[4] == 1 and way == "tf32":

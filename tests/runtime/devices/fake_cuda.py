@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 import threading
 import types
@@ -13,6 +14,20 @@ import pytest
 from warpconv.runtime.devices.cuda import contexts, libcuda, memory
 
 PRIMARY = 1000      # handle of GPU n's primary context: PRIMARY + n
+
+
+def converting(name, types, function):
+    """The function, which refuses what ctypes would."""
+    def call(*arguments):
+        assert len(arguments) == len(types), (name, arguments)
+        for number, (kind, argument) in enumerate(zip(types, arguments), 1):
+            try:
+                kind.from_param(argument)
+            except TypeError as error:
+                raise ctypes.ArgumentError(f"{name}, argument {number}: {error}") from None
+        return function(*arguments)
+
+    return call
 
 
 class FakeCuda:
@@ -38,9 +53,16 @@ class FakeCuda:
         self.streams = set()        # made and not destroyed
         self.graphs = set()         # executable and not destroyed
 
+    def __getattribute__(self, name):
+        """A function takes what ctypes would take for its prototype."""
+        found = super().__getattribute__(name)
+        types = libcuda._PROTOTYPES.get(name) if name.startswith("cu") else None
+        return found if types is None else converting(name, types, found)
+
     def __getattr__(self, name):        # functions of the driver that need no more than success
         if name.startswith("cu") and name in libcuda._PROTOTYPES:
-            return lambda *arguments: self.note(name, *arguments)
+            found, types = functools.partial(self.note, name), libcuda._PROTOTYPES[name]
+            return found if types is None else converting(name, types, found)
         raise AttributeError(name)
 
     def __getitem__(self, name):        # a function without a prototype, which takes ctypes objects
