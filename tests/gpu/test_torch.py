@@ -162,7 +162,8 @@ def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
     """Summed by a kernel: in a graph what is summed by calls only if it is larger, with the same bits each time."""
     from warpconv.runtime.torch import autograd, operators
     sums = []
-    monkeypatch.setattr(operators, "run_bias", lambda *args, run=operators.run_bias: sums.append(run(*args)) or sums[-1])
+    run = operators.run_bias
+    monkeypatch.setattr(operators, "run_bias", lambda *args: sums.append(run(*args)) or sums[-1])
     x = torch.randn(size, device="cuda").to(dtype).contiguous(
         memory_format=torch.channels_last if last else torch.contiguous_format)
     weight = torch.randn(size[1], 1, 3, 3, device="cuda", dtype=dtype)

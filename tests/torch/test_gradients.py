@@ -74,10 +74,10 @@ def test_elements_of_16_bits(name, dtype):
 @pytest.mark.parametrize("planes", [(), (3,)], ids=["2d", "3d"])
 def test_a_large_bias_is_summed_by_a_kernel(planes, dtype, last, monkeypatch):
     """Where nothing watches, and only there: PyTorch sees sums of its own in a gradient that is differentiated."""
-    sums = []
+    sums, run = [], operators.run_bias
     monkeypatch.setattr(autograd, "LEAST_SUMMED", 1)
     monkeypatch.setattr(autograd, "LEAST_SUMMED_BY_CALLS", 500)
-    monkeypatch.setattr(operators, "run_bias", lambda *args, run=operators.run_bias: sums.append(run(*args)) or sums[-1])
+    monkeypatch.setattr(operators, "run_bias", lambda *args: sums.append(run(*args)) or sums[-1])
     conv, theirs = (warpconv.conv3d, F.conv3d) if planes else (warpconv.conv2d, F.conv2d)
     generator = torch.Generator().manual_seed(settings.seed)
     x, w, b = (torch.randn(shape, generator=generator) for shape in (
@@ -86,7 +86,8 @@ def test_a_large_bias_is_summed_by_a_kernel(planes, dtype, last, monkeypatch):
         x = x.contiguous(memory_format=torch.channels_last_3d if planes else torch.channels_last)
     tensors = [t.to(dtype).requires_grad_() for t in (x, w, b)]
     options = {"padding": (0, 1, 1)[-x.dim() + 2:], "groups": 8}
-    got = against("", lambda x, w, b: conv(x, w, b, **options), lambda x, w, b: theirs(x, w, b, **options), tensors, 4.0)
+    got = against("", lambda x, w, b: conv(x, w, b, **options), lambda x, w, b: theirs(x, w, b, **options), tensors,
+                  scale=4.0)
     assert sums and got[2] is sums[-1]
     made = len(sums)
     made_again, = torch.autograd.grad(conv(*tensors, **options).float().square().sum(), tensors[2], create_graph=True)

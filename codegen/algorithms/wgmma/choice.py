@@ -65,7 +65,7 @@ UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layer
 FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 # Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps,
-COLUMN_SHARE = 1.02
+COLUMN_SHARE = 1.03
 BOX_LATENCY = 1300.0            # from a box's copy to its products, besides its bytes
 WALKED_PIECES = 1.05            # times as long are walks of two slices or less in many tiles (the same layers)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)

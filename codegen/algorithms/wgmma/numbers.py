@@ -185,13 +185,14 @@ def stores_from_registers(spec: KernelSpec) -> str:
 
 
 def store_units(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, ...]:
-    """Pixels of a filter that a lane may store at once in NCHW: of whole images eight, of rows of a box two where they
-    begin at multiples of two."""
+    """Pixels of a filter that a lane may store at once in NCHW: of whole images any, of rows of a box what their
+    beginnings are multiples of."""
     if not spec.dtype.is_half:
         return STORE_UNITS[2:]
     if options.form is not Form.HALO:
         return STORE_UNITS
-    return STORE_UNITS[1:] if options.columns % 2 == box_of(spec, options)[1] % 2 == 0 else STORE_UNITS[2:]
+    columns = options.columns, box_of(spec, options)[1]
+    return tuple(unit for unit in STORE_UNITS if not any(n % unit for n in columns))
 
 
 def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:

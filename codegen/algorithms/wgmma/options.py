@@ -36,8 +36,8 @@ class WgmmaOptions:
     share the sums of a tile, added up in a fixed order by a second launch. In the form ``halo`` a tile is ``rows`` x
     ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
     in a ring of their own, each ``box`` for all taps or for those of a filter column; in the ``order`` of planes they
-    are split from ``ring`` boxes in another one. At most ``buffer`` pixels of outputs are stored at a time. In the form ``planes``, of 1x1 layers of 16 bits in NCHW, a tile
-    lies in one image."""
+    are split from ``ring`` boxes in another one. At most ``buffer`` pixels of outputs are stored at a time. In the form
+    ``planes``, of 1x1 layers of 16 bits in NCHW, a tile lies in one image."""
 
     form: Form = Form.IM2COL
     filters: int = 128

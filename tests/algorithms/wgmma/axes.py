@@ -94,7 +94,8 @@ def variants() -> Iterable[Row]:
         yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
                    layout="NCHW", stride=1, dilation=1, tile=tile, splits=1 + (i % 4 == 1 and i > 5) * 2)
-    for layout, tiles in (("NHWC", (*TILES, *BOXES, *COLUMN_BOXES)), ("NCHW", (*BOXES, *TURNED, *TILES, *COLUMN_BOXES))):
+    for layout, tiles in (("NHWC", (*TILES, *BOXES, *COLUMN_BOXES)),
+                          ("NCHW", (*BOXES, *TURNED, *TILES, *COLUMN_BOXES))):
         for i, tile in enumerate(tiles * 2):
             halo, turned, way = len(tile) > 4, tile in TURNED, ("fp16x3", "tf32")[i >= len(tiles)]
             if turned and way == "tf32" or tile in COLUMN_BOXES and way == "fp16x3":

@@ -30,6 +30,8 @@ def plans() -> dict[str, KernelPlan]:
                                              pixels=96, buffer=96, splits=1, stages=5),
         "wgmma_3x3_halo_residual_float16": _wgmma(64, 64, 3, BIAS, RESIDUAL, RELU, h=56, padding=1, form="halo",
                                                   filters=64, pixels=416, rows=7, columns=56, boxes=2, stages=4),
+        "wgmma_5x5_box_of_a_column_float16": _wgmma(96, 256, 5, h=24, form="halo", box="column", filters=128, pixels=200,
+                                                    rows=10, columns=20, boxes=2, stages=6),
         "wgmma_3x3_splits_bfloat16": _wgmma(512, 512, 3, BIAS, h=7, padding=1, dtype="bfloat16", form="im2col",
                                             filters=128, pixels=64, splits=4, stages=6),
         "wgmma_3x3_dilation_85_filters_float16": _wgmma(72, 85, 3, BIAS, RESIDUAL, padding=2, dilation=2,

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,256,H,W --filter 64,1,1 --precision fp16x3 --epilogue residual --arch sm_90a \
 //     --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=224 --set stages=4 --set rows=1 --set columns=224 \
-//     --set boxes=2 --set order=planes --set ring=3
+//     --set boxes=2 --set box=taps --set order=planes --set ring=3
 //
 // layer  x[N, 256, H, W] * w[64, 256, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, float32, fp16x3 products, then
 //        residual

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,64 --filter 128,3,3 --padding 1 --layout NHWC --precision fp16x3 \
 //     --epilogue bias,relu --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=128 --set pixels=120 --set stages=4 --set rows=4 --set columns=28 \
-//     --set boxes=3 --set order=pixels
+//     --set boxes=3 --set box=taps --set order=pixels
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, float32 NHWC, fp16x3 products, then
 //        bias, relu

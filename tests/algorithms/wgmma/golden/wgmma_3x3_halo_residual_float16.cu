@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --dtype float16 --layout NHWC \
 //     --epilogue bias,residual,relu --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=416 --set stages=4 --set rows=7 --set columns=56 --set boxes=2 \
-//     --set order=pixels
+//     --set box=taps --set order=pixels
 //
 // layer  x[N, H, W, 64] * w[64, 64, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float16 NHWC, then bias, residual,
 //        relu

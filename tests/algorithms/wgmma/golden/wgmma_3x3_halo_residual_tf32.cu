@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,64 --filter 66,3,3 --padding 1 --layout NHWC --precision tf32 \
 //     --epilogue bias,residual,relu --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=240 --set stages=4 --set rows=8 --set columns=28 --set boxes=2 \
-//     --set order=pixels
+//     --set box=taps --set order=pixels
 //
 // layer  x[N, H, W, 64] * w[66, 64, 3, 3] -> y[N, P, Q, 66], stride 1, padding 1, float32 NHWC, tf32 products, then
 //        bias, residual, relu

@@ -3,12 +3,12 @@
 //   warpconv emit --input N,72,H,W --filter 136,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=112 --set stages=4 --set rows=7 --set columns=14 --set boxes=2 \
-//     --set order=pixels
+//     --set box=column --set order=pixels
 //
 // layer  x[N, 72, H, W] * w[136, 72, 3, 3] -> y[N, 136, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 filters x 7 x 14 outputs from one box of 9 x 16 pixels for all taps, 2 boxes by two warp groups
-//        and a copying thread, 4 stages, 71776 bytes of shared memory
+// plan   tiles of 64 filters x 7 x 14 outputs from one box of 9 x 14 pixels for a filter column's taps, 2 boxes by two
+//        warp groups and a copying thread, 4 stages, 69728 bytes of shared memory
 // cost   a warp's 896 outputs: 0 warp loads, 0 shuffles, 32256 FMA a lane, about 232 registers (direct: 18144 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
@@ -18,7 +18,7 @@
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
-// x_map: x_nhwc as (72, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 16 x 9 x 1, 128-byte swizzle,
+// x_map: x_nhwc as (72, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 14 x 9 x 1, 128-byte swizzle,
 // zeros outside
 //
 // filter_map: filter as (72, 9, 136) of float16, the innermost first, tiled, boxes of 64 x 1 x 64, 128-byte swizzle,
@@ -44,14 +44,14 @@ constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to
 constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int ROWS = 7;                         // output rows of a tile
 constexpr int COLUMNS = 14;                     // output columns of a tile
-constexpr int BOX_COLUMNS = 16;                 // pixels of a row of the box that serves all taps
-constexpr int BOX_BYTES = 18432;                // of the box, as they are copied
-constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
+constexpr int BOX_COLUMNS = 14;                 // pixels of a row of the box that serves a filter column's taps
+constexpr int BOX_BYTES = 16128;                // of the box, as they are copied
+constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter column's taps
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
 constexpr int TAPS = 9;                         // of a filter
-constexpr int PIXEL_BYTES = 19456;              // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 18432;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
-constexpr int BARRIERS = 71680;                 // where the barriers begin
+constexpr int BARRIERS = 69632;                 // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -176,16 +176,17 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         const int first_filter = tile % FILTER_TILES * TILE_FILTERS, place = tile / FILTER_TILES;
         const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
         const int image = place / (tiles_across * tiles_down);
-        for (int slice = 0; slice < SLICES; ++slice) {
+        for (int part = 0; part < SLICES * S; ++part) {
+            const int slice = part / S, s = part % S;
             wc_barrier_wait(freed_boxes + box, box_parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
+            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT + s,
                 first_p - PAD_TOP, image);
             if (++box == BOXES) {
                 box = 0;
                 box_parity ^= 1;
             }
-            for (int tap = 0; tap < TAPS; ++tap) {
+            for (int tap = s; tap < TAPS; tap += S) {
                 wc_barrier_wait(freed + stage, parity);
                 wc_barrier_expect(filled + stage, FILTER_BYTES);
                 wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
@@ -212,15 +213,16 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         unsigned long long* freed, Place& at, int group, int thread) {
     int before = -1, box_before = -1;
 #pragma unroll 1
-    for (int slice = 0; slice < SLICES; ++slice) {
+    for (int part = 0; part < SLICES * S; ++part) {
+        const int slice = part / S, s = part % S;
         wc_barrier_wait(filled_boxes + at.box, at.box_parity);
 #pragma unroll 1
-        for (int tap = 0; tap < TAPS; ++tap) {
+        for (int tap = s; tap < TAPS; tap += S) {
             wc_barrier_wait(filled + at.stage, at.parity);
             const unsigned long long filters = wc_descriptor_rows_128(
                 shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES);
             const unsigned long long pixels = wc_descriptor_rows_128(
-                shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
+                shared + at.box * PIXEL_BYTES + (group * GROUP_PIXELS + tap / S * BOX_COLUMNS) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
             for (int depth = 0; depth < DEPTHS; ++depth) {

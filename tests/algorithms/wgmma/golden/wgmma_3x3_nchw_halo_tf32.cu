@@ -3,7 +3,7 @@
 //   warpconv emit --input N,66,H,W --filter 66,3,3 --padding 1 --precision tf32 --epilogue bias --arch sm_90a \
 //     --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=240 --set stages=4 --set rows=8 --set columns=28 --set boxes=2 \
-//     --set order=pixels
+//     --set box=taps --set order=pixels
 //
 // layer  x[N, 66, H, W] * w[66, 66, 3, 3] -> y[N, 66, P, Q], stride 1, padding 1, float32, tf32 products, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

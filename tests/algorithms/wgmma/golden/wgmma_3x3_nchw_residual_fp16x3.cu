@@ -3,7 +3,7 @@
 //   warpconv emit --input N,100,H,W --filter 136,3,3 --padding 1 --precision fp16x3 --epilogue bias,residual,relu \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=128 --set pixels=128 --set stages=4 --set rows=4 --set columns=28 \
-//     --set boxes=2 --set order=planes --set ring=2
+//     --set boxes=2 --set box=taps --set order=planes --set ring=2
 //
 // layer  x[N, 100, H, W] * w[136, 100, 3, 3] -> y[N, 136, P, Q], stride 1, padding 1, float32, fp16x3 products, then
 //        bias, residual, relu

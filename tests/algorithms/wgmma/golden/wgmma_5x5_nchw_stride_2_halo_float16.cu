@@ -3,7 +3,7 @@
 //   warpconv emit --input N,64,H,W --filter 72,5,5 --stride 2,2 --padding 2 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=112 --set stages=4 --set rows=7 --set columns=14 --set boxes=2 \
-//     --set order=pixels
+//     --set box=taps --set order=pixels
 //
 // layer  x[N, 64, H, W] * w[72, 64, 5, 5] -> y[N, 72, P, Q], stride 2, padding 2, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
