@@ -28,18 +28,18 @@ from warpconv.runtime.ndimage.correlate import taps_of
 from warpconv.runtime.ndimage.lines import Pass
 from warpconv.runtime.ndimage.named import named
 from warpconv.runtime.ndimage.opencv import (
-    HALF_UP, ISOLATED, border_of, depth_of, derivative_taps, filtered, fixed, gaussian_taps, is_eight, line_taps,
-    origins_of, pair, product, separable)
+    FILTER_SCHARR, HALF_UP, ISOLATED, border_of, depth_of, derivative_kernels, filtered, fixed,
+    gaussian_taps, is_eight, line_taps, origins_of, pair, product, separable)
 from warpconv.runtime.ndimage.work import Extras
 
 BORDER_CONSTANT, BORDER_REPLICATE, BORDER_REFLECT, BORDER_WRAP, BORDER_REFLECT_101 = range(5)
 BORDER_REFLECT101 = BORDER_DEFAULT = BORDER_REFLECT_101
 BORDER_ISOLATED = ISOLATED
 CV_8U, CV_8S, CV_16U, CV_16S, CV_32S, CV_32F, CV_64F, CV_16F = range(8)
-FILTER_SCHARR = -1
 
-LARGEST_DERIVATIVE = 31     # ksize of Sobel and Laplacian
 _named = named({"output=": "ddepth="}, input="src", output="dst", weights="kernel")
+_named_plain = named({f", unless {name}= names another type": "" for name in ("output", "ddepth")},
+                     input="src", output="dst", weights="kernel")
 
 
 @_named
@@ -111,7 +111,7 @@ def sepFilter2D(src: Any, ddepth: Any, kernelX: Any, kernelY: Any, dst: Any = No
                      dtype)
 
 
-@_named
+@_named_plain
 def GaussianBlur(src: Any, ksize: Any, sigmaX: float, dst: Any = None, sigmaY: float = 0,
                  borderType: Any = BORDER_DEFAULT, hint: int = 0, *, device: str = "auto", stream: Any = None,
                  algorithm: str = "auto", dtype: Any = None) -> Any:
@@ -307,10 +307,16 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
         made = product(np.ones(width), np.ones(height), origins, border)
         return [[*made[:-1], made[-1].then(quotient) if area > 1 else made[-1]]]
 
-    return filtered(plan, src, ddepth, dst, 0, extras, dtype, "boxFilter", width, height, quotient, origins, border)
+    try:
+        return filtered(plan, src, ddepth, dst, 0, extras, dtype, "boxFilter", width, height, quotient, origins, border)
+    except ArgumentError as error:
+        if error.argument != "out_dtype":
+            raise
+        raise ArgumentError("sums of boxes as large are made in float32, the columns' of the rows'", argument="ddepth",
+                            value=ddepth, hint="CV_32F, where they are exact below 2^24, and a cast") from error
 
 
-@_named
+@_named_plain
 def blur(src: Any, ksize: Any, dst: Any = None, anchor: Any = (-1, -1), borderType: Any = BORDER_DEFAULT, *,
          device: str = "auto", stream: Any = None, algorithm: str = "auto", dtype: Any = None) -> Any:
     """Means of rectangles in src's type, as cv2.blur.
@@ -385,22 +391,4 @@ def getDerivKernels(dx: int, dy: int, ksize: int, normalize: bool = False) -> tu
     ArgumentError, ArgumentTypeError
         Numbers that cannot be.
     """
-    orders, size = [whole(dx, "dx"), whole(dy, "dy")], whole(ksize, "ksize")
-    if size == FILTER_SCHARR:
-        if sorted(orders) != [0, 1]:
-            raise ArgumentError("Scharr's filter is a first derivative along one axis", argument="dx", value=(dx, dy),
-                                hint="dx=1, dy=0 or dx=0, dy=1")
-        made = [np.array([-1.0, 0, 1]) if order else np.array([3.0, 10, 3]) / (32 if normalize else 1)
-                for order in orders]
-        return made[0][:, None], made[1][:, None]
-    if size % 2 == 0 or not 1 <= size <= LARGEST_DERIVATIVE:
-        raise ArgumentError("a derivative's size is odd", argument="ksize", value=ksize,
-                            hint=f"1 to {LARGEST_DERIVATIVE}, or FILTER_SCHARR (-1)")
-    if min(orders) < 0 or sum(orders) < 1:
-        raise ArgumentError("this is no derivative", argument="dx", value=(dx, dy), hint="dx=1, dy=0")
-    sizes = [3 if size == 1 and order > 0 else size for order in orders]
-    if any(order >= n for order, n in zip(orders, sizes)):
-        raise ArgumentError("the order needs a larger filter", argument="ksize", value=ksize,
-                            hint=f"at least {max(orders) + 1 | 1}")
-    row, column = (derivative_taps(order, n, normalize) for order, n in zip(orders, sizes))
-    return row[:, None], column[:, None]
+    return derivative_kernels(whole(dx, "dx"), whole(dy, "dy"), whole(ksize, "ksize"), normalize)

@@ -28,7 +28,7 @@ from warpconv.runtime.ndimage.work import Extras, Passes
 _FARID = (0.0376593171958126, 0.249153396177344, 0.426374573253687, 0.249153396177344, 0.0376593171958126)
 _FARID_EDGE = (-0.109603762960254, -0.276690988455557, 0.0, 0.276690988455557, 0.109603762960254)
 
-_TEXTS = {", unless output= names another type": "",
+_TEXTS = {"; the result is bool then, unless output= names another type": "", ", unless output= names another type": "",
           "axes= names the axes; without it all of the input's are filtered": "in the order of the axes"}
 _named = named(_TEXTS, input="image", output="out", axes="channel_axis")
 _named_along = named(_TEXTS, input="image", output="out", axes="axis")

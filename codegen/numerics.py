@@ -92,7 +92,9 @@ class Numerics(enum.Enum):
            argument: str = "accum_dtype") -> Numerics:
         """The arithmetic of a pair, or of its names (float32 sums for None). ArgumentError for an unknown name, and
         where no kernel has the pair; ``argument``: what the accumulator is called."""
-        name = "float32" if accumulator is None else str(getattr(accumulator, "value", accumulator))
+        name = "float32" if accumulator is None else (
+            accumulator.__name__ if isinstance(accumulator, type) else
+            str(getattr(accumulator, "value", accumulator)).removeprefix("torch."))
         if name not in {e.value for e in Accumulator}:
             raise ArgumentError("unknown arithmetic", argument=argument, value=accumulator,
                                 hint=f"one of {', '.join(e.value for e in Accumulator)}")

@@ -96,7 +96,8 @@ def _elements(arrays: list[Any], asked: str | None) -> tuple[list[Any], DType, D
     taken = ", ".join(d.value for d in ELEMENTS)
     if dtype is None:
         raise ArgumentTypeError(f"the elements are {arrays[0].dtype}; {taken} are accepted", argument="X",
-                                hint="save array.astype(numpy.float32), or give --dtype bfloat16 for its bits")
+                                hint="save array.astype(numpy.float32)" + (
+                                    ", or give --dtype bfloat16 for its bits" if arrays[0].dtype.itemsize == 2 else ""))
     arrays = [array if array is None else from_bits(array, dtype) for array in arrays]
     filters = (DType.FLOAT32, *INTEGER_WEIGHTS) if dtype.is_integer else (dtype,)
     allowed = {"X": (dtype,), "W": filters, "BIAS": filters[:1]}

@@ -52,7 +52,8 @@ class Conversion:
         for module, kind in self._changed:
             if type(module) is OURS[kind]:
                 module.forget_prepared()        # type: ignore[operator]
-                module.__dict__.pop("frozen", None)
+                for name in ("frozen", "precision"):
+                    module.__dict__.pop(name, None)
                 module.__class__ = kind
         self._changed = others
         if others:
@@ -75,8 +76,8 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
-    of other classes than PyTorch's own are left alone, and so are transposed layers of volumes, and layers of types
-    and on devices without kernels (float64, meta).
+    of other classes than PyTorch's own are left alone, and so are layers whose forward or _conv_forward somebody has
+    set, and layers of types and on devices without kernels (float64, meta).
 
     Parameters
     ----------
@@ -177,6 +178,8 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
     if kind not in OURS:
         why = "converted already" if kind in OURS.values() else f"of the class {kind.__module__}.{kind.__qualname__}"
         return Row(name, said, False, why)
+    if replaced := [method for method in ("forward", "_conv_forward") if method in module.__dict__]:
+        return Row(name, said, False, f"its {replaced[0]} is somebody's own")
     met = [] if inputs is None else inputs.get(module, [])
     if inputs is not None and not met:
         return Row(name, said, False, "the example does not come by")

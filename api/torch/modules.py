@@ -14,13 +14,14 @@ from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.filter import Filter
 from warpconv.runtime.call.line import conv1d, conv_transpose1d
+from warpconv.runtime.call.transposed import check_output_padding
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.call.watched import wants_grad
 from warpconv.runtime.call.way import way_of
 from warpconv.runtime.torch import functional, layers
 from warpconv.runtime.torch.prepared import Prepared
 
-from .sizes import CAST
+from .sizes import CAST, along
 
 _NOT_KEPT = "_warpconv_prepared"        # made anew where it is missing
 # Filters that CUDA graphs read, as long as the layer lives, whatever its class becomes; no state of a layer has them.
@@ -89,7 +90,7 @@ class _Forward(_Layer):
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return self._recorded(input)        # type: ignore[no-any-return]
-        if not self.training and not torch.compiler.is_compiling():
+        if not self.training and not torch.compiler.is_compiling() and not has_own_forward(self):
             parameters = self._parameters
             weight, bias = parameters.get("weight"), parameters.get("bias")
             if Prepared.serves(input, weight, bias):
@@ -103,7 +104,8 @@ class _Forward(_Layer):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
-        return call(input, weight, bias, *geometry)
+        *more, precision = geometry
+        return call(input, weight, bias, *more, _precision(precision, input))       # type: ignore[no-any-return]
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
@@ -143,11 +145,13 @@ class Conv1d(_Forward, torch.nn.Conv1d):
         _check_types(input, self.weight)
         made: tuple[Tensor, Tensor] = conv1d(
             input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
-            padding_mode=self.padding_mode, precision=self.precision, state=state, return_state=True)
+            padding_mode=self.padding_mode, precision=_precision(self.precision, input), state=state,
+            return_state=True)
         return made
 
     def _geometry(self) -> tuple[Any, ...]:
-        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode, self.precision
+        return (along(self.stride, 1), self.padding if isinstance(self.padding, str) else along(self.padding, 1),
+                along(self.dilation, 1), self.groups, self.padding_mode, self.precision)
 
     def _by(self, call: Any, input: Tensor, weight: Tensor, bias: Tensor | None, geometry: tuple[Any, ...]) -> Tensor:
         stride, padding, dilation, *rest = geometry
@@ -178,7 +182,7 @@ class Conv3d(_Layer, torch.nn.Conv3d):
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
         made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
-                              padding_mode=self.padding_mode, precision=self.precision)
+                              padding_mode=self.padding_mode, precision=_precision(self.precision, input))
         return made
 
 
@@ -191,9 +195,12 @@ class _Transposed(_Layer):
         if isinstance(input, Proxy):
             return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
-        more = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size,
-                                    len(self.kernel_size), self.dilation)
-        return self._by(input, tuple(more))
+        axes = len(self.kernel_size)
+        stride, padding = along(self.stride, axes), along(self.padding, axes)
+        more = tuple(self._output_padding(input, output_size, stride, padding, self.kernel_size,    # type: ignore[operator]
+                                          axes, along(self.dilation, axes)))
+        check_output_padding(more, more, stride, padding)
+        return self._by(input, more)
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         """The layer with an output_padding."""
@@ -223,9 +230,23 @@ class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
     _function = staticmethod(conv_transpose1d)
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
-        made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *self.stride),
-                                           (0, *self.padding), (0, *more), self.groups, (1, *self.dilation))
+        stride, padding, dilation = (along(value, 1) for value in (self.stride, self.padding, self.dilation))
+        made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *stride),
+                                           (0, *padding), (0, *more), self.groups, (1, *dilation))
         return made.squeeze(-2)
+
+
+def has_own_forward(layer: torch.nn.Module) -> bool:
+    """Whether ``_conv_forward`` is not the class's own but somebody's, of a class derived from it or of the layer."""
+    return "_conv_forward" in layer.__dict__ or type(layer)._conv_forward is not _Forward._conv_forward     # type: ignore
+
+
+def _precision(precision: str, input: Tensor) -> str:
+    """A layer's, which is a choice for elements of float32: 16-bit ones, of which autocast makes its input, have but
+    one."""
+    if precision == "float32" or input.dtype is torch.float32 and not torch.is_autocast_enabled(input.device.type):
+        return precision
+    return "float32"
 
 
 def _check_types(input: Any, weight: Tensor) -> None:

@@ -84,19 +84,30 @@ def evaluated(model: torch.nn.Module) -> Iterator[None]:
     """The model in eval mode."""
     training = {module: module.training for module in model.modules()}
     try:
-        model.eval()
+        try:
+            model.eval()
+        except NotImplementedError as error:        # what torch.export gives back
+            raise ArgumentTypeError("the model has no eval mode", argument="model", value=type(model).__name__,
+                                    hint="convert the model first, then export it") from error
         yield
     finally:
         for module, was in training.items():
             module.training = was
 
 
+def along(value: Any, axes: int) -> tuple[Any, ...]:
+    """A layer's numbers along its axes: PyTorch makes tuples of them, and takes what is set on a layer as it is."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * axes
+
+
 def shape_of(module: Any, input: Tensor) -> ConvShape:
     """A layer at an input; of a transposed one, the layer whose data gradient it is. Raises ShapeError,
     ArgumentError or ArgumentTypeError for what warpconv has no kernels for."""
-    axes, padding = len(module.kernel_size), module.padding
+    axes = len(module.kernel_size)
+    padding = module.padding if isinstance(module.padding, str) else along(module.padding, axes)
     planar = input.unsqueeze(0) if input.dim() == axes + 1 else input
-    weight, stride, dilation, more = module.weight, module.stride, module.dilation, module.output_padding
+    weight = module.weight
+    stride, dilation, more = (along(value, axes) for value in (module.stride, module.dilation, module.output_padding))
     if axes == 1:
         transposed = isinstance(module, TRANSPOSED)
         way = way_of("NCL", planar, () if transposed else weight.shape)
@@ -124,6 +135,10 @@ def unserved(module: Any, inputs: list[Tensor]) -> str | None:
     try:
         if torch_element(module.weight.dtype, "weight") not in FLOATS:
             return f"a layer of {module.weight.dtype}"
+        if isinstance(module, TRANSPOSED):
+            axes = len(module.kernel_size)
+            check_output_padding(module.output_padding, *(along(value, axes) for value in (
+                module.output_padding, module.stride, module.padding)))
         for x in inputs:
             shape_of(module, x)
     except WarpconvError as error:
@@ -135,10 +150,10 @@ def said(module: Any) -> str:
     """A layer in few words."""
     kernel = "x".join(map(str, module.kernel_size))
     parts = [f"{type(module).__name__} {module.in_channels}->{module.out_channels}, {kernel}"]
-    if set(module.stride) != {1}:
-        parts.append(f"stride {'x'.join(map(str, module.stride))}")
-    if set(module.dilation) != {1}:
-        parts.append(f"dilation {'x'.join(map(str, module.dilation))}")
+    for name in ("stride", "dilation"):
+        numbers = along(getattr(module, name), len(module.kernel_size))
+        if set(numbers) != {1}:
+            parts.append(f"{name} {'x'.join(map(str, numbers))}")
     if module.groups != 1:
         parts.append("depthwise" if module.groups == module.in_channels else f"groups {module.groups}")
     return ", ".join(parts)

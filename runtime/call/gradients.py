@@ -144,8 +144,9 @@ def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, st
                 "dw", shape.weight_shape, None, out, stream, remember)
 
 
+@repeated("grad_output")
 def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str = "auto", out: Any = None,
-                stream: Any = None) -> Any:
+                stream: Any = None, remember: Remember | None = None) -> Any:
     """The gradient of conv2d's bias: grad_output summed over images and pixels; equal bits from run to run.
 
     Parameters
@@ -167,12 +168,12 @@ def conv2d_bias(grad_output: Any, *, layout: Layout | str = "NCHW", device: str 
     ShapeError, ArgumentError, ArgumentTypeError, UnsupportedSpec, DeviceError
         As conv2d_input, before anything is launched or written.
     """
-    return bias_gradient(grad_output, layout, device, out, stream)
+    return bias_gradient(grad_output, layout, device, out, stream, remember)
 
 
 def bias_gradient(grad_output: Any, layout: Layout | str = "NCHW", device: str = "auto", out: Any = None,
                   stream: Any = None, remember: Remember | None = None) -> Any:
-    """conv2d_bias; ``remember`` is given what repeats the call."""
+    """conv2d_bias where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
     memory = axes.memory_order(order, dy)

@@ -62,6 +62,9 @@ def _by_torch(torch: Any, call: Callable[[Any, Any, Any, Any], Any], axis: int, 
                                 value=type(state).__name__, hint="give a torch.Tensor")
     if list(before.shape) != sizes:
         raise _misshapen(before.shape, sizes)
+    if before.dtype is not x.dtype:
+        raise ArgumentTypeError("a state is of its chunk's type", argument="state", value=before.dtype,
+                                hint=f"state.to({x.dtype})")
     joined = torch.cat((before, x), axis)
     return call(joined, 0, residual, out), joined.narrow(axis, x.shape[axis], reach).clone()
 

@@ -224,6 +224,9 @@ def _correlated(input: Any, weights: Any, output: Any, arguments: tuple[Any, ...
 
 def taps_of(weights: Any, rank: int | None = None) -> np.ndarray:
     """Weights in host memory as float64, of their own memory. Raises ArgumentTypeError or ShapeError."""
+    if isinstance(weights, np.ma.MaskedArray):
+        raise ArgumentTypeError("masked arrays are not taken, since the mask would be lost", argument="weights",
+                                value=type(weights).__name__, hint="use .filled(...)")
     try:
         made = np.asarray(weights)
         if made.dtype.kind not in "biuf" and made.dtype.name != "bfloat16":

@@ -21,6 +21,8 @@ from .target import name_of
 from .work import Extras, Passes
 
 ISOLATED = 16           # a border's flag: arrays have no surroundings here, so it changes nothing
+FILTER_SCHARR = -1      # in the place of a size: Scharr's filter
+LARGEST_DERIVATIVE = 31     # size of Sobel and Laplacian
 DEPTHS = ("uint8", "int8", "uint16", "int16", "int32", "float32", "float64", "float16")     # by OpenCV's numbers
 BORDERS = (Border.ZEROS, Border.REPLICATE, Border.SYMMETRIC, Border.CIRCULAR, Border.REFLECT)
 _NAMES = {"CV_8U": 0, "CV_8S": 1, "CV_16U": 2, "CV_16S": 3, "CV_32S": 4, "CV_32F": 5, "CV_64F": 6, "CV_16F": 7}
@@ -174,3 +176,26 @@ def derivative_taps(order: int, size: int, normalize: bool) -> np.ndarray:
     for step in [(1.0, 1.0)] * (size - order - 1) + [(-1.0, 1.0)] * order:
         taps = np.convolve(taps, step)
     return taps / math.ldexp(1, size - order - 1) if normalize else taps
+
+
+def derivative_kernels(dx: int, dy: int, size: int, normalize: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The row and the column of a derivative of these orders, each with an axis of 1. Raises ArgumentError."""
+    orders = [dx, dy]
+    if size == FILTER_SCHARR:
+        if sorted(orders) != [0, 1]:
+            raise ArgumentError("Scharr's filter is a first derivative along one axis", argument="dx", value=(dx, dy),
+                                hint="dx=1, dy=0 or dx=0, dy=1")
+        made = [np.array([-1.0, 0, 1]) if order else np.array([3.0, 10, 3]) / (32 if normalize else 1)
+                for order in orders]
+        return made[0][:, None], made[1][:, None]
+    if size % 2 == 0 or not 1 <= size <= LARGEST_DERIVATIVE:
+        raise ArgumentError("a derivative's size is odd", argument="ksize", value=size,
+                            hint=f"1 to {LARGEST_DERIVATIVE}, or for a first derivative FILTER_SCHARR (-1)")
+    if min(orders) < 0 or sum(orders) < 1:
+        raise ArgumentError("this is no derivative", argument="dx", value=(dx, dy), hint="dx=1, dy=0")
+    sizes = [3 if size == 1 and order > 0 else size for order in orders]
+    if any(order >= n for order, n in zip(orders, sizes)):
+        raise ArgumentError("the order needs a larger filter", argument="ksize", value=size,
+                            hint=f"at least {max(orders) + 1 | 1}")
+    row, column = (derivative_taps(order, n, normalize) for order, n in zip(orders, sizes))
+    return row[:, None], column[:, None]

@@ -190,6 +190,8 @@ class _Builder:
             document = self.document()
             if document["kernels"] or self.had or not self.intact:
                 writer.commit(document)
+            else:
+                writer.abandon()
 
     def document(self) -> dict[str, Any]:
         """The manifest: what the pack had, with the tasks' layers moved to their kernels, in the tasks' order."""

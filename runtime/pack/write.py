@@ -49,6 +49,10 @@ class Writer(Protocol):
         """Replace the manifest, and drop what it does not list."""
         ...
 
+    def abandon(self) -> None:
+        """Leave nothing of a new pack in which there is nothing."""
+        ...
+
 
 class FolderWriter:
     """A pack that is a directory; ``had``: the kernels of it that may be removed, ``arrays``: those it has."""
@@ -57,6 +61,7 @@ class FolderWriter:
         self.root = root
         self._may_go = set(had)
         self._arrays = set(arrays)
+        self._new = not root.exists()
         (root / KERNELS).mkdir(parents=True, exist_ok=True)
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
@@ -106,6 +111,12 @@ class FolderWriter:
         owned.remove_folder(self.root / ARRAYS, sorted(self._arrays - listed))
         owned.remove_asides(self.root, FILES)
 
+    def abandon(self) -> None:
+        if self._new and not (self.root / MANIFEST).exists():
+            for folder in (self.root / KERNELS, self.root / ARRAYS, self.root):
+                with contextlib.suppress(OSError):      # what is in it stays
+                    folder.rmdir()
+
     def _move(self, work: Path, target: Path) -> None:
         """Rename ``work`` to ``target``; what stands there was not listed, or was damaged. Raises FileError where it is
         no kernel's directory."""
@@ -137,6 +148,9 @@ class ZipWriter:
 
     def checkpoint(self, document: Mapping[str, Any]) -> None:
         """Nothing: the whole zip would be written each time. The kernels are in the disk cache."""
+
+    def abandon(self) -> None:
+        """Nothing: it is written at the end."""
 
     def commit(self, document: Mapping[str, Any]) -> None:
         aside = owned.aside(self.path.parent, self.path.name)

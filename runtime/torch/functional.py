@@ -25,7 +25,7 @@ from warpconv.runtime.call.watched import wants_grad
 from . import autograd, operators as ops
 from .arguments import LayerArguments, arguments_given
 from .refused import (by_rule, check_axes, check_float, check_integer, check_number, check_output, check_recorded,
-                      check_sizes_given, check_tensors, no_stream)
+                      check_sizes_given, check_tensors, no_stream, refuse_element, refuse_sizes)
 
 
 def conv2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -129,6 +129,17 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
                   _text(padding_mode), _number(padding_value), device)
     return _given(made, out)
+
+
+def conv2d_bias(grad_output: Any, *, layout: Any = "NCHW", device: str = "auto", out: Any = None,
+                stream: Any = None) -> Tensor:
+    """``warpconv.conv2d_bias`` by PyTorch's sum, in float32. Raises as it does, and as ``conv2d``."""
+    check_tensors(grad_output=grad_output)
+    check_output(out, grad_output)
+    no_stream(stream)
+    check_axes(4, grad_output=grad_output)
+    axes = (0, 1, 2) if _is_last(layout) else (0, 2, 3)
+    return _given(grad_output.sum(axes, dtype=torch.float32).to(grad_output.dtype), out)
 
 
 def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
@@ -277,8 +288,15 @@ def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: A
 # ---- results
 
 def _given(made: Tensor, out: Any) -> Tensor:
-    """The result, in the caller's output where one is given."""
-    return made if out is None else out.copy_(made)
+    """The result, in the caller's output where one is given. Raises ShapeError and ArgumentTypeError for one of other
+    sizes, of another type or device."""
+    if out is None:
+        return made
+    if out.shape != made.shape:
+        refuse_sizes(tuple(out.shape), tuple(made.shape))
+    if out.dtype is not made.dtype or out.device != made.device:
+        refuse_element(out.dtype, made.dtype, str(out.device), str(made.device))
+    return out.copy_(made)      # type: ignore[no-any-return]
 
 
 def _sized(op: Any, *args: Any) -> Tensor:

@@ -17,6 +17,7 @@ from warpconv.runtime.call.recording import recording
 from warpconv.runtime.call.watched import is_transforming, wants_grad
 
 MOST_INPUTS = 256       # kinds of input that a layer remembers
+_PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def is_captured(weight: Tensor) -> bool:
@@ -46,8 +47,10 @@ class Prepared:
 
     @staticmethod
     def serves(input: Any, weight: Tensor | None, bias: Tensor | None) -> bool:
-        """Whether a call is nothing but an output of the input's type: no gradient, no cast, no compiler."""
-        return (type(input) is Tensor and weight is not None and input.dtype is weight.dtype
+        """Whether a call is nothing but an output of the input's type: no gradient, no cast, no compiler, and no tensor
+        of a kind of its own, whose memory may hold something else."""
+        return (type(input) is Tensor and type(weight) in _PLAIN and (bias is None or type(bias) in _PLAIN)
+                and input.dtype is weight.dtype     # type: ignore[union-attr]
                 and not is_transforming(torch) and not wants_grad(torch, input, weight, bias))
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
@@ -57,7 +60,7 @@ class Prepared:
         entry = None if signed is None else self._entries.get(signed)
         if entry is not None and (made := entry.repeat(input, weight, bias, None, None, None)) is not None:
             return made
-        kind = input.shape, input.stride(), input.dtype, input.device, bias is None
+        kind = input.shape, input.stride(), input.dtype, input.device, weight.shape, bias is None
         if kind not in self._kernels:
             return self._first(kind, input, weight, bias, stride, padding, dilation, groups, padding_mode, precision)
         kernel = self._kernels.get(kind)
@@ -98,14 +101,15 @@ class Prepared:
 
     def _filter(self, kernel: Kernel, weight: Tensor) -> Filter | None:
         """The weight as it is now, for a kernel. None where it may change unseen: inside a CUDA graph, whose replays
-        write to parameters that are not frozen, and where PyTorch counts no versions; and of a frozen one that was not
-        prepared before the graph, in which nothing can be."""
+        write to parameters that are not frozen, where PyTorch counts no versions, and where other processes share its
+        memory; and of a frozen one that was not prepared before the graph, in which nothing can be."""
         captured = is_captured(weight)
-        if weight.is_inference() or captured and not self._frozen:
+        if weight.is_inference() or captured and not self._frozen or weight.is_cpu and weight.is_shared():
             return None
         version = weight._version
         made = self._filters.get(kernel)
-        if made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr():
+        if (made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr()
+                or made.weight.stride() != weight.stride()):
             if captured:
                 return None
             made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)

@@ -137,5 +137,16 @@ def check_output(out: Any, *read: Tensor | None) -> None:
 
 
 @torch.compiler.assume_constant_result
+def refuse_sizes(given: tuple[int, ...], made: tuple[int, ...]) -> None:
+    raise ShapeError("out does not have the output's sizes", argument="out", value=given, hint=f"{made} is needed")
+
+
+@torch.compiler.assume_constant_result
+def refuse_element(given: torch.dtype, made: torch.dtype, place: str, wanted: str) -> None:
+    raise ArgumentTypeError("out is not of the output's type and device", argument="out", value=f"{given} on {place}",
+                            hint=f"{made} on {wanted}")
+
+
+@torch.compiler.assume_constant_result
 def check_steps(steps: str) -> None:
     epilogues.check_differentiable(epilogues.parsed(steps))

@@ -206,8 +206,19 @@ X = np.zeros((4, 5), np.float32)
     (lambda: ours.sepFilter2D(X, -1, [1], "a"), ArgumentTypeError, "kernelY"),
     (lambda: ours.filter2D(X, -1, [1, 2]), ShapeError, "kernel"),
     (lambda: ours.blur(X.astype("float64"), (3, 3)), ArgumentTypeError, "src"),
+    (lambda: ours.GaussianBlur(X.astype("float64"), (3, 3), 1), ArgumentTypeError, "src"),
+    (lambda: ours.boxFilter(X.astype("uint16"), ours.CV_32S, (16, 16), normalize=False, device="cpu"), ArgumentError,
+     "ddepth"),
+    (lambda: ours.filter2D(X, -1, np.ma.masked_array(np.ones((3, 3)))), ArgumentTypeError, "kernel"),
 ], ids=lambda value: getattr(value, "__name__", value))
 def test_what_is_refused(call, error, argument):
     with pytest.raises(error) as caught:
         call()
     assert caught.value.argument == argument and caught.value.hint
+
+
+@pytest.mark.parametrize("call", [lambda x: ours.blur(x, (3, 3)), lambda x: ours.GaussianBlur(x, (3, 3), 1)])
+def test_what_a_call_has_not_is_not_recommended(call):
+    with pytest.raises(ArgumentTypeError, match="dtype='float32'") as caught:
+        call(X.astype("float64"))
+    assert not re.search("ddepth=|output=", str(caught.value))

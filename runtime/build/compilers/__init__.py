@@ -110,8 +110,7 @@ def compile_source(text: str, *, arch: str, kind: CompilerKind | None = None, pt
     if not _NAME.fullmatch(name):
         raise ArgumentError("the source's name is used as a file name", argument="name", value=name,
                             hint="letters, digits, '_', '-', '.', ending in .cu")
-    if settings.dump_source is not None:
-        _dump(text, name, settings.dump_source)
+    dump_source(text, name, settings)
     try:
         return _compile(kind, text, arch=arch, options=options, ptx=ptx, name=name, settings=settings)
     except CompileError as error:
@@ -197,7 +196,12 @@ def _keep(error: CompileError, name: str, settings: Settings) -> Path | None:
     return None
 
 
-def _dump(text: str, name: str, folder: Path) -> None:
+def dump_source(text: str, name: str, settings: Settings) -> None:
+    """Write a source that is compiled to the directory of WARPCONV_DUMP_SOURCE, where one is named. Raises
+    FileError."""
+    folder = settings.dump_source
+    if folder is None:
+        return
     try:
         _write_named(folder, name, text)
     except OSError as error:

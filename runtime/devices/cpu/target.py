@@ -11,7 +11,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env
-from warpconv.runtime.build import private
+from warpconv.runtime.build import compilers, private
 from warpconv.runtime.build.cache import CacheKey, DiskCache
 from warpconv.runtime.build.entry import Entry
 
@@ -42,6 +42,7 @@ class CpuTarget:
     def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
                 settings: env.Settings) -> Mapping[str, Any]:
         toolchain = _toolchain(settings)
+        compilers.dump_source(source, f"{text.spec.name}.cu", settings)
         meta = objects.build(source, entries=text.program.entries, mode=self.mode, directory=folder,
                              runtime=self._runtime(cache, toolchain), toolchain=toolchain,
                              header=self._header(source, cache, toolchain))

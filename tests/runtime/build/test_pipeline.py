@@ -53,6 +53,36 @@ def test_the_cpu_devices_binary_is_kept_like_a_cubin(tmp_path, monkeypatch):
     assert (again.source, again.path, again.program) == (built.source, built.path, PLAN.program)
 
 
+@needs_cxx
+@pytest.mark.parametrize("times", [1, 2])
+def test_who_clears_the_cache_meanwhile_stops_no_build(times, tmp_path, monkeypatch):
+    """A file goes before the entry is sealed: it is built once more, at last apart from the cache."""
+    device_object.copied(monkeypatch)
+    compile, lost = CpuTarget.compile, []
+
+    def losing(self, text, source, folder, *more):
+        meta = compile(self, text, source, folder, *more)
+        if len(lost) < times:
+            lost.append(folder)
+            (folder / pipeline.SOURCE).unlink()
+        return meta
+
+    monkeypatch.setattr(CpuTarget, "compile", losing)
+    cache = DiskCache(tmp_path)
+    built = build(PLAN, CpuTarget(), cache=cache)
+    assert len(lost) == times and built.source and (built.path / "kernel_fast.so").exists()
+    assert (cache.find(cache_key(PLAN, CpuTarget(), env.settings())) is None) is (times == 2)
+
+
+@needs_cxx
+def test_texts_for_the_cpu_device_are_dumped(tmp_path, monkeypatch):
+    device_object.copied(monkeypatch)
+    with env.scope(dump_source=tmp_path / "dump"):
+        built = build(PLAN, CpuTarget(), cache=DiskCache(tmp_path / "cache"))
+    dumped, = (tmp_path / "dump").iterdir()
+    assert dumped.suffix == ".cu" and dumped.read_text() == built.source
+
+
 @pytest.mark.long
 @needs_cxx
 def test_a_text_that_is_there_is_found_by_the_text(tmp_path, monkeypatch):

@@ -210,6 +210,16 @@ def test_an_interrupted_build_leaves_what_was_built(compiler, output):
     assert not list(output.parent.glob("**/.aside-*"))
 
 
+def test_an_interrupted_build_of_nothing_leaves_no_folder(compiler, output):
+    compiler.exploding = "direct"
+    layers = [NamedLayer(name="first", shape=SHAPE, algorithm="direct")]
+    with pytest.raises(KeyboardInterrupt):
+        build_pack(layers, output, ["sm_90"], jobs=1)
+    assert not output.exists()
+    compiler.exploding = None
+    assert statuses(build_pack(layers, output, ["sm_90"])) == ["built"]
+
+
 def _build_and_die(output):
     with pytest.MonkeyPatch.context() as patch:
         compiler = use_fake_compiler(patch, output.parent)
