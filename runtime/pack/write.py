@@ -61,7 +61,7 @@ class FolderWriter:
         self.root = root
         self._may_go = set(had)
         self._arrays = set(arrays)
-        self._new = not root.exists()
+        self._new = not paths.exists(root)
         (root / KERNELS).mkdir(parents=True, exist_ok=True)
 
     def add(self, kernel: str, files: Mapping[str, bytes]) -> None:
@@ -112,7 +112,7 @@ class FolderWriter:
         owned.remove_asides(self.root, FILES)
 
     def abandon(self) -> None:
-        if self._new and not (self.root / MANIFEST).exists():
+        if self._new and not paths.exists(self.root / MANIFEST):
             for folder in (self.root / KERNELS, self.root / ARRAYS, self.root):
                 with contextlib.suppress(OSError):      # what is in it stays
                     folder.rmdir()

@@ -190,6 +190,46 @@ def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
     assert all(torch.equal(one, made[-1]) for one in made[3:])
 
 
+@pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])
+def test_memory_is_pytorchs(last):
+    """Workspaces are of PyTorch's allocator; those of a graph's calls have the same memory, which goes with the
+    graph."""
+    import warpconv.torch as layers
+    from warpconv.runtime.devices.cuda import memory
+    model = torch.nn.Sequential(*(layer for _ in range(6) for layer in (
+        layers.Conv2d(64, 64, 3, padding=1), layers.Conv2d(64, 64, 5, padding=2, groups=64)))).cuda().half()
+    x = torch.randn(8, 64, 96, 96, device="cuda", dtype=torch.half, requires_grad=True)
+    if last:
+        x = x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+
+    def step():
+        model(x).float().square().mean().backward()
+
+    step()
+    held = memory.pool.held_bytes()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    peaks = []
+    for captured in (False, True):
+        torch.cuda.reset_peak_memory_stats()
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            graph.replay()
+        else:
+            step()
+        torch.cuda.synchronize()
+        peaks.append(torch.cuda.max_memory_allocated())
+    assert memory.pool.held_bytes() == held             # filters that are prepared, and nothing else
+    assert peaks[1] < 1.3 * peaks[0]
+    del graph
+    model.zero_grad()
+    x.grad = None
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < 4 * x.nbytes
+
+
 def test_weights_in_a_graph_of_inference_may_change():
     import warpconv.torch as layers
     model = layers.Conv2d(64, 64, 3, padding=1, device="cuda", dtype=torch.float16).eval().requires_grad_(False)

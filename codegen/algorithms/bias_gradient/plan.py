@@ -14,7 +14,7 @@ from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.parts.vectors import vector_of
+from warpconv.codegen.parts.vectors import Vector, vector_of
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
@@ -41,8 +41,8 @@ class BiasGradientNumbers:
     threads: int
     columns: int        # of threads in a block, in NHWC: a pixel's filters, or some of them
     rows: int           # and for further pixels
-    word: str           # the C type of a load
-    cells: int          # and its registers
+    word: str           # the C type of a load,
+    elements: tuple[tuple[int, str, bool], ...]     # what it holds: number, register, and whether its upper half
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -89,7 +89,7 @@ def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
     rows = THREADS // columns
     vector = vector_of(spec.dtype, options.vector)
     made = BiasGradientNumbers(threads=columns * rows if nhwc else THREADS, columns=columns, rows=rows,
-                               word=vector.memory, cells=vector.cells)
+                               word=vector.memory, elements=_elements(vector))
     launch = Launch(entry=spec.name, block=(columns, rows, 1) if nhwc else (THREADS, 1, 1),
                     grid=(Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]), Blocks()),
                     arguments=("dy", partial_sums.PARTS, "N", "P", "Q"))
@@ -100,6 +100,13 @@ def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
                                                  fma=0, registers=24 + 5 * options.vector, direct_loads=options.vector),
                       phrase=f"the output's gradient summed in {options.chunks} chunks of a channel, by loads of "
                              f"{options.vector * spec.dtype.itemsize} bytes, then these")
+
+
+def _elements(vector: Vector) -> tuple[tuple[int, str, bool], ...]:
+    """The elements of a load, in their order."""
+    cells = ["word"] if vector.cells == 1 else [f"word.{part}" for part in "xyzw"[:vector.cells]]
+    return tuple((number, cells[number // vector.per_cell], number % vector.per_cell > 0)
+                 for number in range(vector.cells * vector.per_cell))
 
 
 def _refusal(spec: KernelSpec, options: BiasGradientOptions) -> str | None:

@@ -64,10 +64,9 @@ UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layer
                                 # 2026-11-27)
 FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
-# Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps,
-COLUMN_SHARE = 1.03
-BOX_LATENCY = 1300.0            # from a box's copy to its products, besides its bytes
-WALKED_PIECES = 1.05            # times as long are walks of two slices or less in many tiles (the same layers)
+# Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps; from a copy to
+COLUMN_SHARE, BOX_LATENCY = 1.03, 1300.0    # products, besides its bytes. Times as long the walk of windows takes: where
+WALKED_FAR, WALKED_EVEN = 1.06, 0.96        # x is more than the second-level cache has, where pixels are powers of two
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
@@ -82,6 +81,7 @@ FILTER_LATENCY = 1150.0         # of a stage of filters alone (14 layers, an H20
 SPLIT_PASSES = 4                # over the bytes of a box in shared memory: copied, read twice, written
 SPLIT_SUM_CYCLES = 16.0         # of a thread's sum on its way to memory, from registers
 LEAST_SPLIT_WIDTH = 7           # of the outputs: a box for all taps is split once
+FEW_TAPS = 3                    # of a box, whose next comes late
 MORE_BOXES = (2, 3)             # of the ring, where a box takes long or serves few taps
 RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
 MOST_RING = 8
@@ -175,8 +175,9 @@ def _box_outputs(spec: KernelSpec, shape: ConvShape, options: WgmmaOptions) -> l
 
 def _boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of whole boxes, for layers whose taps lie side by side."""
-    for box in Box:
-        yield from _boxes_of(spec, shape, WgmmaOptions(form=Form.HALO, box=box))
+    yield from _boxes_of(spec, shape, WgmmaOptions(form=Form.HALO))
+    if 2 * stored_channels(spec) > slice_of(spec):
+        yield from _boxes_of(spec, shape, WgmmaOptions(form=Form.HALO, box=Box.COLUMN))
 
 
 def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterator[WgmmaOptions]:
@@ -188,6 +189,8 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
         # the walk's (14 layers of stride 2 in float16 and tf32, an H200, 2026-11-27)
         return
     down, across = reach_of(spec, made)
+    ring = MORE_BOXES if is_split(spec) or made.by_columns else MORE_BOXES[:1]
+    ring = ring[::-1] if made.by_columns and spec.r <= FEW_TAPS else ring     # of what is estimated alike the first
     for columns in _box_outputs(spec, shape, made):
         for rows in range(1, min(shape.p, 16, MOST_BOX // spec.stride[0] - down) + 1):
             needed = rows * (columns + across) - across
@@ -198,7 +201,7 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
                     continue
                 if pixels < 64:
                     continue
-                for boxes in MORE_BOXES if is_split(spec) or made.by_columns else (2,):
+                for boxes in ring:
                     found = with_stages(spec, replace(made, filters=filters, pixels=pixels, rows=rows, columns=columns,
                                                       boxes=boxes))
                     if found is not None:
@@ -302,9 +305,19 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
         beside += nhwc_pass.cycles(spec, shape, is_sampled(spec, options))
     longer, lesser = max(arithmetic, memory), min(arithmetic, memory)
     product = longer + (1 - OVERLAPPED) * lesser
-    if numbers.flat:
-        product *= FLAT_SHARE
+    product *= FLAT_SHARE if numbers.flat else _walked(spec, options, shape)
     return beside + START_CYCLES + _thin(spec, options, tiles) * (product - START_CYCLES)
+
+
+def _walked(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
+    """How many times as long a walk of windows of 16 bits takes."""
+    walks = options.form is Form.IM2COL and not is_one_tap(spec) and spec.stride == (1, 1)
+    if not walks or not spec.dtype.is_half or spec.is_volume:
+        return 1.0
+    pixel = stored_channels(spec) * spec.dtype.itemsize
+    if shape.n * shape.h * shape.w * pixel > spec.hardware.l2_bytes:
+        return WALKED_FAR
+    return 1.0 if pixel & pixel - 1 or spec.k <= slice_of(spec) else WALKED_EVEN
 
 
 def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
@@ -321,8 +334,6 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
             found *= FEW_UNEVEN
         outputs = tiles // options.splits * options.filters * options.pixels
         waits = walks and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS and _has_unaligned_windows(spec)
-        if walks and many and channels <= 2 * slice_of(spec):
-            found *= WALKED_PIECES
         return UNALIGNED_WINDOWS * found if waits else found
     if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
         return THIN_PIECES

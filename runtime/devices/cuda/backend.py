@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from warpconv.runtime.call.recording import recording
 from warpconv.runtime.devices.steps import execute, require
 
 from . import contexts, memory, quick, streams, tensor_maps
-from .memory import Block
+from .memory import Block, Pool
 from .modules import CudaModule, Launcher
 from .pycuda_modules import PycudaModule
 
@@ -107,8 +108,10 @@ class CudaBackend:
             self._loaded(contexts.context_key(), None, self._by_pycuda(Queue()))
 
     def forget_modules(self) -> None:
-        """Let go of all loaded modules, in their context: PyCUDA's cannot be cleaned up outside it."""
-        with contexts.activate(self.ordinal):
+        """Let go of all loaded modules, in their context: PyCUDA's cannot be cleaned up outside it, and warns where
+        somebody else made it current, which it does not see."""
+        with contexts.activate(self.ordinal), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "module in out-of-thread context", UserWarning)
             self._modules.clear()
             self._spare.clear()
 
@@ -163,7 +166,8 @@ class CudaBackend:
         with contexts.activate(self.ordinal, x.pointer):
             loaded = self._loaded(contexts.context_key(), None, False)
             return quick.QuickLaunch(self.program, shape, loaded, self._functions, by_filter=by_filter,
-                                     constant=bool(self._constant), shares_memory=x.kind is not ArrayKind.TORCH)
+                                     constant=bool(self._constant), shares_memory=x.kind is not ArrayKind.TORCH,
+                                     pool=memory.pool_of(x))
 
     def alignment(self, name: str, view: ArrayView) -> int:
         """Bytes that an operand's address must be a multiple of."""
@@ -213,28 +217,29 @@ class CudaBackend:
     def _queue_with_transform(self, call: Call, pointers: dict[str, int], queue: Queue) -> None:
         """A weight by pointer is transformed for this call alone, in the stream's order: the buffer is a workspace."""
         loaded = self._loaded(contexts.context_key(), None, self._by_pycuda(queue))
-        made = self._transformed(loaded, pointers, queue)
+        pool = memory.pool_of(call.operands[self._input])
+        made = self._transformed(loaded, pointers, queue, pool)
         try:
             pointers = {**pointers, self._weight: made.pointer, self._preparation.buffer.name: made.pointer}
             self._execute(loaded, call, pointers, queue)
         finally:
-            memory.pool.release(made)
+            pool.release(made)
 
-    def _transformed(self, loaded: _Loaded, pointers: Mapping[str, int], queue: Queue) -> Block:
-        """The buffer that the preparation's steps make of the weight, queued; the caller gives it back."""
+    def _transformed(self, loaded: _Loaded, pointers: Mapping[str, int], queue: Queue, pool: Pool) -> Block:
+        """The buffer that the preparation's steps make of the weight, queued; the caller gives it back to ``pool``."""
         buffer = self._preparation.buffer
-        made = memory.pool.allocate(buffer.bytes_each, queue.handle)
+        made = pool.allocate(buffer.bytes_each, queue.handle)
         try:
-            execute(_Executor(loaded, self.program, queue), self._preparation.steps, (), None,
+            execute(_Executor(loaded, self.program, queue, pool), self._preparation.steps, (), None,
                     {**pointers, buffer.name: made.pointer})
         except BaseException:
-            memory.pool.release(made)
+            pool.release(made)
             raise
         return made
 
     def _execute(self, loaded: _Loaded, call: Call, pointers: dict[str, int], queue: Queue) -> None:
-        program = self.program
-        execute(_Executor(loaded, program, queue), program.steps, program.workspaces, call.shape, pointers)
+        program, pool = self.program, memory.pool_of(call.operands[self._input])
+        execute(_Executor(loaded, program, queue, pool), program.steps, program.workspaces, call.shape, pointers)
 
     def _module_for(self, prepared: PreparedFilter, queue: Queue) -> _Loaded:
         """The filter's own module, its bank filled once."""
@@ -289,7 +294,7 @@ class CudaBackend:
 
     def _transform(self, prepared: PreparedFilter, queue: Queue) -> None:
         loaded = self._loaded(contexts.context_key(), None, self._by_pycuda(queue))
-        made = self._transformed(loaded, {self._weight: prepared.block.pointer}, queue)
+        made = self._transformed(loaded, {self._weight: prepared.block.pointer}, queue, memory.pool)
         memory.pool.release(prepared.block)
         prepared.block = made
 
@@ -341,8 +346,9 @@ class _Executor:
 
     kind = "cuda"
 
-    def __init__(self, loaded: _Loaded, program: Program, queue: Queue):
+    def __init__(self, loaded: _Loaded, program: Program, queue: Queue, pool: Pool):
         self._loaded = loaded
+        self._pool = pool
         self._program = program
         self.stream = queue.handle
         self._launch_stream = queue.pycuda_stream if loaded.by_pycuda else queue.handle
@@ -373,7 +379,7 @@ class _Executor:
         return found
 
     def allocate(self, workspace: Workspace, nbytes: int) -> int:
-        block = memory.pool.allocate(nbytes, self.stream)
+        block = self._pool.allocate(nbytes, self.stream)
         self._blocks[block.pointer] = block
         return block.pointer
 
@@ -382,4 +388,4 @@ class _Executor:
         return self._blocks[pointer].nbytes
 
     def release(self, workspace: Workspace, pointer: int) -> None:
-        memory.pool.release(self._blocks.pop(pointer))
+        self._pool.release(self._blocks.pop(pointer))

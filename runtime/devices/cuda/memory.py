@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ctypes import byref, c_size_t
 from typing import Any
 
@@ -12,6 +12,8 @@ import numpy as np
 
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.runtime import forks
+from warpconv.runtime.arrays import ArrayKind, ArrayView
+from warpconv.runtime.call.recording import recording
 
 from . import contexts, streams
 from .libcuda import OUT_OF_MEMORY, call, check, libcuda
@@ -20,6 +22,7 @@ _SMALLEST = 512         # the driver's own granularity, and more than the alignm
 _STEPS = 8              # size classes per power of two: at most 1/8 is given away
 
 _PoolKey = tuple[tuple[str, int], tuple[int, int]]
+_NO_KEY: _PoolKey = (("", 0), (0, 0))
 
 
 class Block:
@@ -111,6 +114,38 @@ class StreamPool:
             with self._lock:
                 self._sizes.setdefault(contexts.context_key(), {})[pointer] = capacity
         return pointer or _out_of_memory(capacity)
+
+
+class TorchPool:
+    """PyTorch's caching allocator in a pool's place: the workspaces of calls on its tensors are lent in its streams'
+    order and counted with them, and while it captures a CUDA graph they are the graph's own memory, which what comes
+    later in the graph has again and which goes when the graph does. Its torch.OutOfMemoryError passes through."""
+
+    def __init__(self, take: Callable[[int, int], int], give: Callable[[int], None]):
+        self._take, self._give = take, give
+
+    def allocate(self, nbytes: int, stream: int) -> Block:
+        """A block of ``nbytes`` on the GPU of the current context."""
+        return Block(self._take(nbytes, stream) if nbytes > 0 else 0, nbytes, nbytes, _NO_KEY, False)
+
+    def release(self, block: Block) -> None:
+        """Give a block back, after the last work that uses it has been queued; a second time does nothing."""
+        pointer, block.pointer = block.pointer, 0
+        if pointer:
+            self._give(pointer)
+
+
+Pool = StreamPool | TorchPool
+
+
+def pool_of(view: ArrayView) -> Pool:
+    """Where the workspaces of a call on such an array come from. A graph that warpconv records keeps its own, as
+    PyTorch does not know that it is recorded."""
+    if view.kind is not ArrayKind.TORCH or recording.graph is not None:
+        return pool
+    inside = getattr(sys.modules.get("torch"), "_C", None)
+    take, give = (getattr(inside, f"_cuda_cudaCachingAllocator_raw_{name}", None) for name in ("alloc", "delete"))
+    return pool if take is None or give is None else TorchPool(take, give)
 
 
 class KeepAlive:

@@ -133,11 +133,12 @@ class QuickLaunch:
     of its own. A weight that is given by its address is transformed in each call."""
 
     __slots__ = ("_context", "_number", "_owner", "_constant", "_steps", "_sizes", "_maps", "_functions",
-                 "_functions_of", "_free", "_shares_memory", "_count", "_blocks")
+                 "_functions_of", "_free", "_shares_memory", "_count", "_blocks", "_pool")
 
     def __init__(self, program: Program, shape: ConvShape, loaded: Any,
                  functions_of: Callable[[Any, Sequence[Launch]], tuple[int, ...]], *, by_filter: bool, constant: bool,
-                 shares_memory: bool):
+                 shares_memory: bool, pool: memory.Pool):
+        self._pool = pool
         self._context = contexts.context_key()
         self._number = self._context[1]
         self._owner = contexts.current_context()
@@ -225,11 +226,11 @@ class QuickLaunch:
         blocks: list[memory.Block] = []
         try:
             for nbytes in self._blocks:
-                blocks.append(memory.pool.allocate(nbytes, stream))
+                blocks.append(self._pool.allocate(nbytes, stream))
             self._fire(slot, (x, w, bias, residual, y, *[block.pointer for block in blocks]))
         finally:        # what comes next on the stream waits for what was queued
             for block in blocks:
-                memory.pool.release(block)
+                self._pool.release(block)
         return True
 
     def _fire(self, slot: _Slot, addresses: tuple[int, ...]) -> None:

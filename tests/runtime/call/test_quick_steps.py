@@ -6,6 +6,9 @@ workspaces.
 
 from __future__ import annotations
 
+import types
+
+import numpy as np
 import pytest
 
 from tests.runtime.arrays.fake_arrays import torch  # noqa: F401
@@ -27,6 +30,7 @@ FORWARD = {
     "a pass to NHWC": (DENSE, "mma", {}), "descriptors": ({**DENSE, "layout": "NHWC"}, "wgmma", {}),
     "descriptors of a workspace": (DENSE, "wgmma", {}), "float32": ({**DENSE, "dtype": "float32"}, "implicit_gemm", {}),
     "several channels": ({**APART, "layout": "NHWC"}, "channels", {})}
+STREAM = 501            # PyTorch's current one
 GRADIENTS = {
     "data, by a forward kernel": ("data_gradient", APART),
     "data, dense": ("data_gradient", {**DENSE, "layout": "NHWC"}),
@@ -162,6 +166,57 @@ def test_while_a_stream_is_captured_the_workspaces_are_the_graphs(cuda, torch):
     cuda.capturing.clear()
     call()
     assert captured != (later := told(cuda)) and [one[:4] for one in captured] == [one[:4] for one in later]
+
+
+class Allocator:
+    """PyTorch's, of tensors' streams: every block that is taken is given back, or is still out."""
+
+    def __init__(self):
+        self.out, self.taken = {}, []
+
+    def take(self, nbytes, stream):
+        pointer = (1 << 32) + 4096 * len(self.taken)
+        self.taken.append((nbytes, stream))
+        self.out[pointer] = nbytes
+        return pointer
+
+    def give(self, pointer):
+        del self.out[pointer]
+
+
+@pytest.fixture
+def allocator(torch):
+    made = Allocator()
+    torch._C._cuda_cudaCachingAllocator_raw_alloc = made.take
+    torch._C._cuda_cudaCachingAllocator_raw_delete = made.give
+    return made
+
+
+def test_workspaces_beside_tensors_are_pytorchs(cuda, torch, allocator):
+    """In the first call and in remembered ones, while a stream is captured, and where a launch fails; sizes and stream
+    are the call's."""
+    held = memory.pool.held_bytes()
+    call = remembered(cuda, torch)
+    each = len(allocator.taken) // 2
+    assert each >= 3 and allocator.taken[:each] == allocator.taken[each:] and not allocator.out
+    assert {stream for _, stream in allocator.taken} == {STREAM}
+    cuda.capturing.add(STREAM)
+    call()
+    cuda.capturing.clear()
+    cuda.fail["cuLaunchKernel"] = 719
+    with pytest.raises(DeviceError, match="719"):
+        call()
+    assert not allocator.out and memory.pool.held_bytes() == held
+
+
+def test_a_graph_that_warpconv_records_keeps_workspaces_of_its_own(cuda, torch, allocator, monkeypatch):
+    x, = tensors(torch, (2, 3), dtype="float32")
+    view = arrays.view(x, "x")
+    assert isinstance(memory.pool_of(view), memory.TorchPool)
+    monkeypatch.setattr(memory, "recording", types.SimpleNamespace(graph=object()))
+    assert memory.pool_of(view) is memory.pool
+    monkeypatch.undo()
+    assert memory.pool_of(arrays.view(np.zeros(3, np.float32), "x")) is memory.pool
 
 
 @pytest.mark.parametrize("spans, blocks, places", [
