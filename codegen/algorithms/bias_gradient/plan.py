@@ -10,7 +10,7 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.hardware import GRID_LIMIT, LANES
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
@@ -128,8 +128,8 @@ def space(spec: KernelSpec) -> Iterable[BiasGradientOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """An addition for each element, and a load with its address for each vector."""
-    elements = shape.n * shape.k * shape.p * shape.q
-    return elements / 32 * (2 + 4 / plan.options.vector)
+    options: BiasGradientOptions = plan.options
+    return shape.n * shape.k * shape.p * shape.q / LANES * (2 + 4 / options.vector)
 
 
 ALGORITHM = Algorithm(name="bias_gradient",

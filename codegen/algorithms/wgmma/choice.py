@@ -65,7 +65,7 @@ UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layer
 FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
 # Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps; from a copy to
-COLUMN_SHARE, BOX_LATENCY = 1.03, 1300.0    # products, besides its bytes. Times as long the walk of windows takes: where
+COLUMN_SHARE, BOX_LATENCY = 1.03, 1300.0    # products, besides its bytes. Times as long a walk of windows takes: where
 WALKED_FAR, WALKED_EVEN = 1.06, 0.96        # x is more than the second-level cache has, where pixels are powers of two
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
