@@ -139,9 +139,10 @@ Pool = StreamPool | TorchPool
 
 
 def pool_of(view: ArrayView) -> Pool:
-    """Where the workspaces of a call on such an array come from. A graph that warpconv records keeps its own, as
-    PyTorch does not know that it is recorded."""
-    if view.kind is not ArrayKind.TORCH or recording.graph is not None:
+    """Where the workspaces of a call on such an array come from: PyTorch's allocator serves GPUs that it has been on,
+    as its tensors there say. A graph that warpconv records keeps its own, as PyTorch does not know that it is
+    recorded."""
+    if view.kind is not ArrayKind.TORCH or not view.is_device or recording.graph is not None:
         return pool
     inside = getattr(sys.modules.get("torch"), "_C", None)
     take, give = (getattr(inside, f"_cuda_cudaCachingAllocator_raw_{name}", None) for name in ("alloc", "delete"))

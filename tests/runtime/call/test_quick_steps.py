@@ -217,6 +217,8 @@ def test_a_graph_that_warpconv_records_keeps_workspaces_of_its_own(cuda, torch, 
     assert memory.pool_of(view) is memory.pool
     monkeypatch.undo()
     assert memory.pool_of(arrays.view(np.zeros(3, np.float32), "x")) is memory.pool
+    on_the_host = types.SimpleNamespace(kind=view.kind, is_device=False)       # copied to a GPU that PyTorch may not use
+    assert memory.pool_of(on_the_host) is memory.pool
 
 
 @pytest.mark.parametrize("spans, blocks, places", [
