@@ -144,9 +144,13 @@ def pool_of(view: ArrayView) -> Pool:
     recorded."""
     if view.kind is not ArrayKind.TORCH or not view.is_device or recording.graph is not None:
         return pool
-    inside = getattr(sys.modules.get("torch"), "_C", None)
-    take, give = (getattr(inside, f"_cuda_cudaCachingAllocator_raw_{name}", None) for name in ("alloc", "delete"))
-    return pool if take is None or give is None else TorchPool(take, give)
+    torch = sys.modules["torch"]
+    take, give = (getattr(torch._C, f"_cuda_cudaCachingAllocator_raw_{name}", None) for name in ("alloc", "delete"))
+    if take is None or give is None:
+        return pool
+    if torch.cuda.device_count() > 1:       # what PyTorch holds to be its current GPU need not be the context's
+        return TorchPool(lambda nbytes, stream: torch.cuda.caching_allocator_alloc(nbytes, view.device, stream), give)
+    return TorchPool(take, give)
 
 
 class KeepAlive:

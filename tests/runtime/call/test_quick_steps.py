@@ -189,6 +189,7 @@ def allocator(torch):
     made = Allocator()
     torch._C._cuda_cudaCachingAllocator_raw_alloc = made.take
     torch._C._cuda_cudaCachingAllocator_raw_delete = made.give
+    torch.cuda.device_count = lambda: 1
     return made
 
 
@@ -217,8 +218,22 @@ def test_a_graph_that_warpconv_records_keeps_workspaces_of_its_own(cuda, torch, 
     assert memory.pool_of(view) is memory.pool
     monkeypatch.undo()
     assert memory.pool_of(arrays.view(np.zeros(3, np.float32), "x")) is memory.pool
-    on_the_host = types.SimpleNamespace(kind=view.kind, is_device=False)       # copied to a GPU that PyTorch may not use
-    assert memory.pool_of(on_the_host) is memory.pool
+    # what is copied to a GPU that PyTorch may never have been on
+    assert memory.pool_of(types.SimpleNamespace(kind=view.kind, is_device=False)) is memory.pool
+
+
+def test_of_several_gpus_pytorchs_allocator_is_told_which(torch, allocator, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "caching_allocator_alloc", lambda *given: asked.append(given) or 4096,
+                        raising=False)
+    monkeypatch.setattr(allocator, "out", {4096: 512})
+    x, = tensors(torch, (2, 3), dtype="float32")
+    pool = memory.pool_of(arrays.view(x, "x"))
+    block = pool.allocate(512, STREAM)
+    pool.release(block)
+    pool.release(block)
+    assert asked == [(512, ORDINAL, STREAM)] and block.pointer == 0 and not allocator.out
 
 
 @pytest.mark.parametrize("spans, blocks, places", [
