@@ -97,7 +97,8 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
             image = image_module.open(file)
         except image_module.UnidentifiedImageError:
             if not is_tiff:
-                raise
+                raise InputFileError("this image cannot be read: it is of no kind that is known here", argument=argument,
+                                     value=str(path)) from None
             image = None
         if image is not None:
             with image:
@@ -185,9 +186,11 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):
         values = np.asarray(image)
-        if mode == "I;16" and values.size and int(values.min()) < 0:
+        # 32 bits without a sign, too, are numbers with one to Pillow
+        unsigned = 1 in _samples(image, _SAMPLE_FORMAT) or not _samples(image, _SAMPLE_FORMAT)
+        if mode == "I;16" and values.size and int(values.min()) < 0 and not (image.format == "TIFF" and unsigned):
             raise ArgumentError("the image has values below 0", argument=argument, value=path, hint=_SIGNED)
-        if mode == "I;16" and values.size and int(values.max()) > 65535:
+        if mode == "I;16" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
             raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path,
                                 hint="save it as 16 bits, or as float32 .tif")
         if white_is_0 and mode == "F":

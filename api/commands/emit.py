@@ -41,10 +41,11 @@ def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str 
     from warpconv.runtime.build.templates import laid_over, source_of
     asked = read_requests(ctx, layers, layer, options)
     folder = output is not None and (output.endswith("/") or paths.is_dir(output))
-    if asked.many and output is not None and not folder:
+    singles = list(asked.singles("emit"))
+    if len(singles) > 1 and output is not None and not folder:
         raise ArgumentError("several sources go to a folder", argument="--output", value=output,
                             hint=f"{output}/, with a slash at its end")
-    made = [(request, source_of(request.plan(), laid_over())) for request in asked.singles("emit")]
+    made = [(request, source_of(request.plan(), laid_over())) for request in singles]
     for of in sorted({str(source.plan.spec.arch) for _, source in made if source.plan.spec.arch.feature}):
         click.echo(f"a text for {of} has instructions that no other has: compile it with nvcc -arch={of}", err=True)
     if output is not None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 import threading
 from pathlib import Path
 
@@ -224,6 +225,18 @@ def test_interrupts_have_their_exit_code(monkeypatch):
 
     monkeypatch.setattr("warpconv.codegen.render.render", interrupt)
     assert run("emit", *LAYER).exit_code == 130
+
+
+def test_an_interrupt_while_the_command_is_imported(monkeypatch, capsys):
+    class Interrupted(types.ModuleType):
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "warpconv.cli", Interrupted("warpconv.cli"))
+    from warpconv.__main__ import main
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130 and capsys.readouterr().err == "warpconv: interrupted\n"
 
 
 @pytest.mark.long

@@ -94,6 +94,12 @@ def test_mistakes(arguments, says, layers, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["layers.toml"]
 
 
+def test_a_file_of_one_layer_has_one_source(tmp_path):
+    (tmp_path / "one.toml").write_text(FILE.partition("[layer.second]")[0])
+    good("emit", tmp_path / "one.toml", "-o", tmp_path / "a.cu")
+    assert "extern" in (tmp_path / "a.cu").read_text()
+
+
 @pytest.mark.long
 def test_several_architectures(tmp_path):
     texts = [good("emit", *LAYER, "--arch", arch) for arch in ("sm_80", "sm_90")]
