@@ -97,8 +97,8 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
             image = image_module.open(file)
         except image_module.UnidentifiedImageError:
             if not is_tiff:
-                raise InputFileError("this image cannot be read: it is of no kind that is known here", argument=argument,
-                                     value=str(path)) from None
+                raise InputFileError("this image cannot be read: it is of no kind that is known here",
+                                     argument=argument, value=str(path)) from None
             image = None
         if image is not None:
             with image:
