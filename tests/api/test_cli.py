@@ -7,8 +7,8 @@ import json
 import os
 import subprocess
 import sys
-import types
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
