@@ -97,7 +97,7 @@ def read_picture(path: str | Path, argument: str = "image") -> Picture:
             image = image_module.open(file)
         except image_module.UnidentifiedImageError:
             if not is_tiff:
-                raise InputFileError("this image cannot be read: it is of no kind that is known here",
+                raise InputFileError("this image cannot be read: its format is not known here",
                                      argument=argument, value=str(path)) from None
             image = None
         if image is not None:
@@ -181,14 +181,14 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
         told = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
     elif image.mode in _OTHER_PIXELS:
         told = f"its pixels are of mode {image.mode}: it was filtered as {_OTHER_PIXELS[image.mode]} and is written so"
+    # 32 bits without a sign, too, are numbers with one to Pillow
+    unsigned = image.format == "TIFF" and set(_samples(image, _SAMPLE_FORMAT)) <= {1}
     white_is_0 = image.format == "TIFF" and _samples(image, _PHOTOMETRIC) == (0,)
     image = ImageOps.exif_transpose(image)
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):
         values = np.asarray(image)
-        # 32 bits without a sign, too, are numbers with one to Pillow
-        unsigned = 1 in _samples(image, _SAMPLE_FORMAT) or not _samples(image, _SAMPLE_FORMAT)
-        if mode == "I;16" and values.size and int(values.min()) < 0 and not (image.format == "TIFF" and unsigned):
+        if mode == "I;16" and values.size and int(values.min()) < 0 and not unsigned:
             raise ArgumentError("the image has values below 0", argument=argument, value=path, hint=_SIGNED)
         if mode == "I;16" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
             raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path,

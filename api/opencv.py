@@ -312,8 +312,9 @@ def boxFilter(src: Any, ddepth: Any, ksize: Any, dst: Any = None, anchor: Any = 
     except ArgumentError as error:
         if error.argument != "out_dtype":
             raise
-        raise ArgumentError("sums of boxes as large are made in float32, the columns' of the rows'", argument="ddepth",
-                            value=ddepth, hint="CV_32F, where they are exact below 2^24, and a cast") from error
+        raise ArgumentError("sums of boxes this large are made in float32, along columns from those along rows",
+                            argument="ddepth", value=ddepth,
+                            hint="CV_32F, where they are exact below 2^24, and a cast") from error
 
 
 @_named_plain

@@ -47,7 +47,8 @@ def emit(ctx: click.Context, layers: str | None, layer: str | None, output: str 
                             hint=f"{output}/, with a slash at its end")
     made = [(request, source_of(request.plan(), laid_over())) for request in singles]
     for of in sorted({str(source.plan.spec.arch) for _, source in made if source.plan.spec.arch.feature}):
-        click.echo(f"a text for {of} has instructions that no other has: compile it with nvcc -arch={of}", err=True)
+        click.echo(f"a text for {of} has instructions that no other architecture has: compile it with nvcc -arch={of}",
+                   err=True)
     if output is not None:
         for request, source in made:
             write_text(make_folder(output) / _name(request, source) if folder else output, source.text, through=True)

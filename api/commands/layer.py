@@ -269,7 +269,7 @@ def _shape(options: dict[str, Any], geometry: dict[str, Any]) -> tuple[ConvShape
              for place, word in enumerate(words)]
     example, open_ = (",".join(map(str, geometry["layout"].stored(sizes))) for sizes in (
         ((1, 1, 64, 128, 128), ("N", 1, "D", "H", "W")) if volume else ((1, 3, 224, 224), ("N", 3, "H", "W"))))
-    form = f"{','.join(axes)}: C is a number, the others are, or their letters: {example} or {open_}"
+    form = f"{','.join(axes)}: C is a number; the others are numbers or their letters: {example} or {open_}"
     sizes = _numbers(",".join(words), "--input", (len(axes),), form, typed=options["input_"])
     n, c, *image = geometry["layout"].logical(sizes)
     depth = {"d": image[0], "t": taps[0]} if volume else {}

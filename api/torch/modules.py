@@ -90,7 +90,7 @@ class _Forward(_Layer):
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return self._recorded(input)        # type: ignore[no-any-return]
-        if not self.training and not torch.compiler.is_compiling() and not has_own_forward(self):
+        if not self.training and not torch.compiler.is_compiling() and not has_own_conv_forward(self):
             parameters = self._parameters
             weight, bias = parameters.get("weight"), parameters.get("bias")
             if Prepared.serves(input, weight, bias):
@@ -123,7 +123,10 @@ class Conv2d(_Forward, torch.nn.Conv2d):
     _more = {"separable": False}
 
     def _geometry(self) -> tuple[Any, ...]:
-        return self.stride, self.padding, self.dilation, self.groups, self.padding_mode, self.precision
+        numbers = self.stride, self.padding, self.dilation
+        if list in map(type, numbers):      # which may change
+            numbers = tuple(tuple(each) if isinstance(each, list) else each for each in numbers)    # type: ignore
+        return *numbers, self.groups, self.padding_mode, self.precision
 
 
 class Conv1d(_Forward, torch.nn.Conv1d):
@@ -236,7 +239,7 @@ class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
         return made.squeeze(-2)
 
 
-def has_own_forward(layer: torch.nn.Module) -> bool:
+def has_own_conv_forward(layer: torch.nn.Module) -> bool:
     """Whether ``_conv_forward`` is not the class's own but somebody's, of a class derived from it or of the layer."""
     return "_conv_forward" in layer.__dict__ or type(layer)._conv_forward is not _Forward._conv_forward     # type: ignore
 

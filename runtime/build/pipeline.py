@@ -5,6 +5,7 @@ What differs is the Target: a CUDA compiler here, the C++ compiler of the CPU de
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -14,7 +15,7 @@ from typing import Any, Protocol
 
 from warpconv.codegen.banner import layer_flags, overlay_flags, setting_flags
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.errors import KernelNotBuilt, ToolNotFound, WarpconvError
+from warpconv.codegen.errors import FileError, KernelNotBuilt, ToolNotFound, WarpconvError
 from warpconv.codegen.plan import KernelPlan, Program
 from warpconv.codegen.serialise import decode, encode, plan_identity
 from warpconv.codegen.spec import KernelSpec
@@ -182,7 +183,9 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
         entry = place.fetch(key, made)
         if (built := _from_entry(text, chosen, entry)) is not None:
             return _checked(built, text, settings)
-        place.discard(key)      # somebody cleared the cache, and files went before they were sealed: once more
+        if place is cache:      # somebody cleared it, and files went before they were sealed: once more
+            with contextlib.suppress(FileError):
+                cache.discard(key)
     raise WarpconvError("a kernel that was just built cannot be read back", argument="cache", value=str(entry.path),
                         hint="remove it with: warpconv cache clear")
 

@@ -160,7 +160,8 @@ _ALONE = {"vector": 1, "load_vector": 1, "lane_vector": 1}
 # what takes arrays at any address, the quicker first; the last serves every layer
 _ANY_IMAGES: dict[Operation, list[tuple[str, dict[str, int]]]] = {
     Operation.FORWARD: [("direct", {})], Operation.DATA_GRADIENT: [("phases", {})],
-    Operation.FILTER_GRADIENT: [("filter_gradient", {"vector": 1})]}
+    Operation.FILTER_GRADIENT: [("filter_gradient", {"vector": 1})],
+    Operation.BIAS_GRADIENT: [("bias_gradient", {"vector": 1})]}
 _ANY_VOLUMES: dict[Operation, list[tuple[str, dict[str, int]]]] = {
     Operation.FORWARD: [("mma", {"vector": 1}), ("volume", _ALONE)], Operation.DATA_GRADIENT: [("volume_data", {})],
     Operation.FILTER_GRADIENT: [("filter_gradient_mma", {"vector_m": 1, "vector_n": 1}), ("volume_filter", _ALONE)]}

@@ -113,7 +113,8 @@ class FolderWriter:
 
     def abandon(self) -> None:
         if self._new and not paths.exists(self.root / MANIFEST):
-            for folder in (self.root / KERNELS, self.root / ARRAYS, self.root):
+            owned.remove_folder(self.root / ARRAYS, sorted(self._arrays))
+            for folder in (self.root / KERNELS, self.root):
                 with contextlib.suppress(OSError):      # what is in it stays
                     folder.rmdir()
 

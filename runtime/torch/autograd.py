@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from warpconv.codegen.errors import ArgumentTypeError
+from warpconv.codegen.errors import ArgumentTypeError, KernelNotBuilt, UnsupportedSpec
 from warpconv.runtime.call.watched import is_transforming
 
 from . import operators as ops, steps as epilogues
 from .arguments import GEOMETRY, LayerArguments, arguments_of
 
-# Elements of an output's gradient from which its sum is ours: in a CUDA graph, and where each call takes the host 20 us
-# more than PyTorch's (H200, 2026-11-28: 64x384x14^2 7 us for 11 to 18, 64x96x56^2 9 to 16 for 43 to 50)
-LEAST_SUMMED, LEAST_SUMMED_BY_CALLS = 1 << 20, 1 << 23
+# Elements of an output's gradient, by its device, from which the sum for a bias is ours: a call takes the host 12 us
+# more than PyTorch's sum (H200, H100, 2026-11-28: 64x384x14^2 7 us for 11 to 18, 64x192x28^2 8 to 11 for 24 to 52)
+LEAST_SUMMED = {"cuda": 1 << 22}
 _Parameter = torch.nn.Parameter
 _below = torch._C._AutoDispatchBelowAutograd
 
@@ -141,11 +141,14 @@ class Conv(torch.autograd.Function):
 def _over_pixels(grad: Tensor, dtype: torch.dtype, layer: LayerArguments) -> Tensor:
     """The gradient of a bias: summed over images and pixels in float32, as PyTorch sums 16-bit elements on a GPU by
     itself (on the host it keeps the parts of several threads in their own type). Large ones by a kernel of ours, where
-    nothing is to see what it is made by."""
-    if (grad.dtype is dtype and grad.numel() >= LEAST_SUMMED and not torch.is_grad_enabled() and _is_plain((grad,))
-            and not is_transforming(torch, but_for_casts=True)
-            and (grad.numel() >= LEAST_SUMMED_BY_CALLS or grad.is_cuda and torch.cuda.is_current_stream_capturing())):
-        return ops.run_bias(grad, layer)
+    nothing is to see what it is made by, and there is one."""
+    least = LEAST_SUMMED.get(grad.device.type)
+    if (least is not None and grad.numel() >= least and grad.dtype is dtype and not torch.is_grad_enabled()
+            and _is_plain((grad,)) and not is_transforming(torch, but_for_casts=True)):
+        try:
+            return ops.run_bias(grad, layer)
+        except (UnsupportedSpec, KernelNotBuilt):
+            pass
     axes = (0, *range(2, grad.dim()))
     if grad.dtype is dtype and (grad.is_cuda or dtype is torch.float32):
         return grad.sum(axes)

@@ -138,6 +138,7 @@ def conv2d_bias(grad_output: Any, *, layout: Any = "NCHW", device: str = "auto",
     check_output(out, grad_output)
     no_stream(stream)
     check_axes(4, grad_output=grad_output)
+    check_float(grad_output.dtype, "grad_output")
     axes = (0, 1, 2) if _is_last(layout) else (0, 2, 3)
     return _given(grad_output.sum(axes, dtype=torch.float32).to(grad_output.dtype), out)
 

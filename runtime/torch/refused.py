@@ -88,10 +88,10 @@ def check_element(dtype: torch.dtype) -> None:
 
 
 @torch.compiler.assume_constant_result
-def check_float(dtype: torch.dtype) -> None:
-    element = torch_element(dtype, "input")
+def check_float(dtype: torch.dtype, argument: str = "input") -> None:
+    element = torch_element(dtype, argument)
     if element not in FLOATS:
-        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in FLOATS)}", argument="input",
+        raise ArgumentTypeError(f"elements must be {' or '.join(t.value for t in FLOATS)}", argument=argument,
                                 value=element.value, hint="cast the array first")
 
 

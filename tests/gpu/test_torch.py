@@ -159,7 +159,7 @@ def test_a_training_step_as_a_cuda_graph(dtype, groups):
 @pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])
 @pytest.mark.parametrize("size", [(16, 96, 28, 28), (16, 96, 80, 80), (16, 33, 130, 131)], ids=str)
 def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
-    """Summed by a kernel: in a graph what is summed by calls only if it is larger, with the same bits each time."""
+    """Summed by a kernel, in a graph, too, with the same bits each time; a smaller one by PyTorch."""
     from warpconv.runtime.torch import autograd, operators
     sums = []
     run = operators.run_bias
@@ -174,11 +174,11 @@ def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
         return torch.autograd.grad(warpconv.conv2d(x, weight, bias, padding=1, groups=size[1]), bias, grad)[0]
 
     made = [gradient() for _ in range(3)]
-    assert len(sums) == (3 if x.numel() >= autograd.LEAST_SUMMED_BY_CALLS else 0)
+    assert len(sums) == (3 if x.numel() >= autograd.LEAST_SUMMED["cuda"] else 0)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         captured = gradient()
-    assert captured is sums[-1]
+    assert not sums or captured is sums[-1]
     for _ in range(3):
         captured.fill_(float("nan"))
         graph.replay()
@@ -187,7 +187,7 @@ def test_the_bias_of_a_large_layer(size, last, dtype, monkeypatch):
     for one in made:
         error = (one.double() - grad.double().sum((0, 2, 3))).abs()
         assert (error <= scale * 1e-7 + torch.finfo(dtype).eps * grad.double().sum((0, 2, 3)).abs()).all()
-    assert all(torch.equal(one, made[-1]) for one in made[3:])
+    assert all(torch.equal(one, made[-1]) for one in made)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["NCHW", "channels_last"])

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 import warpconv
 from tests import settings
+from warpconv.codegen.errors import KernelNotBuilt
 from warpconv.runtime.torch import autograd, operators
 
 from .layers import ACTIVATIONS, LAYERS, close, double, drawn, theirs
@@ -75,8 +76,7 @@ def test_elements_of_16_bits(name, dtype):
 def test_a_large_bias_is_summed_by_a_kernel(planes, dtype, last, monkeypatch):
     """Where nothing watches, and only there: PyTorch sees sums of its own in a gradient that is differentiated."""
     sums, run = [], operators.run_bias
-    monkeypatch.setattr(autograd, "LEAST_SUMMED", 1)
-    monkeypatch.setattr(autograd, "LEAST_SUMMED_BY_CALLS", 500)
+    monkeypatch.setitem(autograd.LEAST_SUMMED, "cpu", 500)
     monkeypatch.setattr(operators, "run_bias", lambda *args: sums.append(run(*args)) or sums[-1])
     conv, theirs = (warpconv.conv3d, F.conv3d) if planes else (warpconv.conv2d, F.conv2d)
     generator = torch.Generator().manual_seed(settings.seed)
@@ -96,6 +96,13 @@ def test_a_large_bias_is_summed_by_a_kernel(planes, dtype, last, monkeypatch):
         torch.autograd.grad(conv(*tensors, **options).sum(), tensors[2])
     torch.autograd.grad(conv(tensors[0][:1, ..., :3], *tensors[1:], **options).sum(), tensors[2])       # few elements
     assert len(sums) == made
+
+    def refuse(*_):
+        raise KernelNotBuilt("none is there")
+
+    monkeypatch.setattr(operators, "run_bias", refuse)
+    again, = torch.autograd.grad(conv(*tensors, **options).float().square().sum(), tensors[2])
+    close(again, made_again.detach().double(), 4.0)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

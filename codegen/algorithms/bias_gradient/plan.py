@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, LANES
@@ -126,6 +126,11 @@ def space(spec: KernelSpec) -> Iterable[BiasGradientOptions]:
     return [options for options in found if _refusal(spec, options) is None]
 
 
+def lighter(spec: KernelSpec, options: BiasGradientOptions) -> BiasGradientOptions | None:
+    """The same of fewer shares, whose sums take less workspace, or None where there is one."""
+    return replace(options, chunks=options.chunks // 2) if options.chunks > 1 else None
+
+
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """An addition for each element, and a load with its address for each vector."""
     options: BiasGradientOptions = plan.options
@@ -135,4 +140,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="bias_gradient",
                       summary="the output's gradient summed over batch and pixels, in a fixed order",
                       options=BiasGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.BIAS_GRADIENT)
+                      estimate=estimate, lighter=lighter, operation=Operation.BIAS_GRADIENT)

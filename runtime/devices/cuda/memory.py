@@ -6,6 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from ctypes import byref, c_size_t
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, DeviceError
 from warpconv.runtime import forks
 from warpconv.runtime.arrays import ArrayKind, ArrayView
+from warpconv.runtime.arrays.streams import torch_stream
 from warpconv.runtime.call.recording import recording
 
 from . import contexts, streams
@@ -117,19 +119,34 @@ class StreamPool:
 
 
 class TorchPool:
-    """PyTorch's caching allocator in a pool's place: the workspaces of calls on its tensors are lent in its streams'
-    order and counted with them, and while it captures a CUDA graph they are the graph's own memory, which what comes
-    later in the graph has again and which goes when the graph does. Its torch.OutOfMemoryError passes through."""
+    """PyTorch's caching allocator in a pool's place: the workspaces of calls on its tensors are lent in the order of
+    its current stream and counted with them, and while it captures a CUDA graph they are the graph's own memory, which
+    what comes later in the graph has again and which goes when the graph does. Of other streams, which somebody else may
+    capture, they are the usual pool's. ``full`` is what ``take`` raises where there is no room."""
 
-    def __init__(self, take: Callable[[int, int], int], give: Callable[[int], None]):
-        self._take, self._give = take, give
+    def __init__(self, take: Callable[[int, int], int], give: Callable[[int], None], current: Callable[[], int],
+                 full: type[Exception]):
+        self._take, self._give, self._current, self._full = take, give, current, full
 
     def allocate(self, nbytes: int, stream: int) -> Block:
-        """A block of ``nbytes`` on the GPU of the current context."""
-        return Block(self._take(nbytes, stream) if nbytes > 0 else 0, nbytes, nbytes, _NO_KEY, False)
+        """A block of ``nbytes`` on the GPU of the current context; DeviceError if it has no room for it."""
+        if nbytes <= 0 or stream != self._current():
+            return pool.allocate(nbytes, stream)
+        try:
+            pointer = self._take(nbytes, stream)
+        except self._full:
+            pool.trim()
+            try:
+                pointer = self._take(nbytes, stream)
+            except self._full:
+                _out_of_memory(nbytes)
+        return Block(pointer, nbytes, nbytes, _NO_KEY, False)
 
     def release(self, block: Block) -> None:
         """Give a block back, after the last work that uses it has been queued; a second time does nothing."""
+        if block._key is not _NO_KEY:
+            pool.release(block)
+            return
         pointer, block.pointer = block.pointer, 0
         if pointer:
             self._give(pointer)
@@ -144,13 +161,17 @@ def pool_of(view: ArrayView) -> Pool:
     recorded."""
     if view.kind is not ArrayKind.TORCH or not view.is_device or recording.graph is not None:
         return pool
-    torch = sys.modules["torch"]
+    torch, device = sys.modules["torch"], view.device
     take, give = (getattr(torch._C, f"_cuda_cudaCachingAllocator_raw_{name}", None) for name in ("alloc", "delete"))
-    if take is None or give is None:
+    if take is None or give is None or device is None:
         return pool
     if torch.cuda.device_count() > 1:       # what PyTorch holds to be its current GPU need not be the context's
-        return TorchPool(lambda nbytes, stream: torch.cuda.caching_allocator_alloc(nbytes, view.device, stream), give)
-    return TorchPool(take, give)
+        take = partial(_take_on, torch.cuda.caching_allocator_alloc, device)
+    return TorchPool(take, give, partial(torch_stream, device), getattr(torch, "OutOfMemoryError", MemoryError))
+
+
+def _take_on(take: Callable[[int, int, int], int], device: int, nbytes: int, stream: int) -> int:
+    return take(nbytes, device, stream)
 
 
 class KeepAlive:

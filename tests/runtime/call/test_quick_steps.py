@@ -222,6 +222,30 @@ def test_a_graph_that_warpconv_records_keeps_workspaces_of_its_own(cuda, torch, 
     assert memory.pool_of(types.SimpleNamespace(kind=view.kind, is_device=False)) is memory.pool
 
 
+def test_other_streams_and_a_full_gpu(cuda, torch, allocator, monkeypatch):
+    """What is not on PyTorch's current stream may be captured by somebody else: the usual pool keeps such blocks. Where
+    PyTorch has no room the pool's spare blocks go back to the driver first."""
+    class Full(RuntimeError):
+        pass
+
+    def refuse(nbytes, stream):
+        tried.append(nbytes)
+        raise Full("no room")
+
+    cuda.stack.append(PRIMARY + ORDINAL)
+    x, = tensors(torch, (2, 3), dtype="float32")
+    view, tried = arrays.view(x, "x"), []
+    usual = memory.pool_of(view)
+    block = usual.allocate(512, STREAM + 1)
+    assert not allocator.taken and block.pointer in cuda.memory
+    usual.release(block)
+    torch._C._cuda_cudaCachingAllocator_raw_alloc = refuse
+    monkeypatch.setattr(torch, "OutOfMemoryError", Full, raising=False)
+    with pytest.raises(DeviceError, match="no room for 4096 bytes"):
+        memory.pool_of(view).allocate(4096, STREAM)
+    assert tried == [4096, 4096] and not cuda.memory
+
+
 def test_of_several_gpus_pytorchs_allocator_is_told_which(torch, allocator, monkeypatch):
     asked = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -7,6 +7,7 @@ import pytest
 
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.arrays import ArrayKind
 from warpconv.runtime.devices.cuda import backend
 
 SHAPE = ConvShape(n=2, c=32, h=14, w=14, k=32, r=3, s=3)
@@ -32,6 +33,7 @@ def made(monkeypatch):
     """A backend without a GPU, its pool, and what was queued: (steps, shape, pointers)."""
     made, pool, queued = backend.CudaBackend.__new__(backend.CudaBackend), Pool(), []
     made.program, made._preparation, made._weight, made._constant = PROGRAM, PROGRAM.preparation, "w", None
+    made._input = "x"
     monkeypatch.setattr(made, "_loaded", lambda *key: "module", raising=False)
     monkeypatch.setattr(made, "prepare", lambda *_: pytest.fail("a call's own filter is not prepared"), raising=False)
     monkeypatch.setattr(backend.memory, "pool", pool)
@@ -42,7 +44,7 @@ def made(monkeypatch):
     return made, pool, queued
 
 
-CALL = SimpleNamespace(shape=SHAPE, operands={})
+CALL = SimpleNamespace(shape=SHAPE, operands={"x": SimpleNamespace(kind=ArrayKind.CUPY)})
 QUEUE = SimpleNamespace(handle=7, for_pycuda=False)
 
 
