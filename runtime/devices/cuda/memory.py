@@ -121,8 +121,8 @@ class StreamPool:
 class TorchPool:
     """PyTorch's caching allocator in a pool's place: the workspaces of calls on its tensors are lent in the order of
     its current stream and counted with them, and while it captures a CUDA graph they are the graph's own memory, which
-    what comes later in the graph has again and which goes when the graph does. Of other streams, which somebody else may
-    capture, they are the usual pool's. ``full`` is what ``take`` raises where there is no room."""
+    what comes later in the graph has again and which goes when the graph does. Of other streams, which somebody else
+    may capture, they are the usual pool's. ``full`` is what ``take`` raises where there is no room."""
 
     def __init__(self, take: Callable[[int, int], int], give: Callable[[int], None], current: Callable[[], int],
                  full: type[Exception]):
