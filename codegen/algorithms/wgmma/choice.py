@@ -64,9 +64,11 @@ UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layer
                                 # 2026-11-27)
 FEW_OUTPUTS = 64 * 64           # of a multiprocessor, which do not wait for them
 LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, an H200, 2026-11-26)
-# Boxes of a filter column (35 layers of 16 bits, an H100, 2026-11-28): times as long are their steps; from a copy to
-COLUMN_SHARE, BOX_LATENCY = 1.03, 1300.0    # products, besides its bytes. Times as long a walk of windows takes: where
-WALKED_FAR, WALKED_EVEN = 1.06, 0.96        # x is more than the second-level cache has, where pixels are powers of two
+# Boxes of a filter column, and the walk of windows beside them (63 layers, H100 and H200, 2026-11-28)
+COLUMN_SHARE = 1.03             # times as long are steps of such boxes
+BOX_LATENCY = 1300.0            # from such a box's copy to its products, besides its bytes
+WALKED_FAR = 1.06               # times as long a walk takes where x is more than the second-level cache has,
+WALKED_EVEN = 0.96              # and where a pixel's bytes are a power of two
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
@@ -88,7 +90,7 @@ MOST_RING = 8
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[WgmmaOptions]:
-    """Every tile that fits, with as many stages as fit; with sizes also boxes for all taps, and split sums."""
+    """Every tile that fits, with as many stages as fit; with sizes also boxes, and split sums."""
     yield from _tiles(spec, shape, WgmmaOptions())
     if planes_refusal(spec) is None and (shape is None or shape.h * shape.w % PLANE_UNIT == 0):
         yield from _tiles(spec, shape, WgmmaOptions(form=Form.PLANES))
