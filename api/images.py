@@ -188,9 +188,10 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     about = _about(image, own_colours)
     if mode in ("I;16", "F"):
         values = np.asarray(image)
-        if mode == "I;16" and values.size and int(values.min()) < 0 and not unsigned:
+        least, most = (int(values.min()), int(values.max())) if mode == "I;16" and values.size else (0, 0)
+        if least < 0 and not unsigned:
             raise ArgumentError("the image has values below 0", argument=argument, value=path, hint=_SIGNED)
-        if mode == "I;16" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= 65535:
+        if least < 0 or most > 65535:
             raise ArgumentError("the image has values beyond 16 bits", argument=argument, value=path,
                                 hint="save it as 16 bits, or as float32 .tif")
         if white_is_0 and mode == "F":

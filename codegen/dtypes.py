@@ -18,6 +18,11 @@ class Kind(enum.Enum):
     UNSIGNED = "unsigned"
 
 
+def type_name(value: Any) -> str:
+    """What an element type of NumPy, CuPy or PyTorch is called; of anything else its text."""
+    return value.__name__ if isinstance(value, type) else str(value).removeprefix("torch.")
+
+
 class DType(enum.Enum):
     """Element type of a tensor; the value is NumPy's name (and torch's)."""
 
@@ -84,7 +89,7 @@ class DType(enum.Enum):
         if isinstance(value, cls):
             return value
         try:
-            return cls(value.__name__ if isinstance(value, type) else str(value).removeprefix("torch."))
+            return cls(type_name(value))
         except ValueError:
             raise ArgumentError("unknown element type", argument=argument, value=value,
                                 hint=f"one of {', '.join(t.value for t in cls)}") from None

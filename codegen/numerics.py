@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from .dtypes import DType
+from .dtypes import DType, type_name
 from .errors import ArgumentError
 
 # Products of an output from which TF32X3 and FP16X3 are no less exact than float32 units that add them one after the
@@ -92,9 +92,7 @@ class Numerics(enum.Enum):
            argument: str = "accum_dtype") -> Numerics:
         """The arithmetic of a pair, or of its names (float32 sums for None). ArgumentError for an unknown name, and
         where no kernel has the pair; ``argument``: what the accumulator is called."""
-        name = "float32" if accumulator is None else (
-            accumulator.__name__ if isinstance(accumulator, type) else
-            str(getattr(accumulator, "value", accumulator)).removeprefix("torch."))
+        name = "float32" if accumulator is None else type_name(getattr(accumulator, "value", accumulator))
         if name not in {e.value for e in Accumulator}:
             raise ArgumentError("unknown arithmetic", argument=argument, value=accumulator,
                                 hint=f"one of {', '.join(e.value for e in Accumulator)}")

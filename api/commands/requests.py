@@ -50,7 +50,8 @@ def read_dims(texts: Sequence[str]) -> dict[str, int]:
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """``groups``: for each layer and architecture one request, or several that differ in plan values. ``many``: whether
-    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are.
+    it was asked in a way that may give several, so that the form of the answer does not hang on how many there are
+    (but for the name of emit's output, which is a file's where there is one).
     ``model``: the Model that the layers are of, where they are of a model or a file."""
 
     groups: tuple[tuple[LayerRequest, ...], ...]

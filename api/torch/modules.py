@@ -123,10 +123,9 @@ class Conv2d(_Forward, torch.nn.Conv2d):
     _more = {"separable": False}
 
     def _geometry(self) -> tuple[Any, ...]:
-        numbers = self.stride, self.padding, self.dilation
-        if list in map(type, numbers):      # which may change
-            numbers = tuple(tuple(each) if isinstance(each, list) else each for each in numbers)    # type: ignore
-        return *numbers, self.groups, self.padding_mode, self.precision
+        stride, padding, dilation = (tuple(each) if type(each) is list else each        # which may change
+                                     for each in (self.stride, self.padding, self.dilation))
+        return stride, padding, dilation, self.groups, self.padding_mode, self.precision
 
 
 class Conv1d(_Forward, torch.nn.Conv1d):
@@ -199,11 +198,9 @@ class _Transposed(_Layer):
             return self._recorded(input, output_size)       # type: ignore[no-any-return]
         _check_types(input, self.weight)
         axes = len(self.kernel_size)
-        stride, padding = along(self.stride, axes), along(self.padding, axes)
-        more = tuple(self._output_padding(input, output_size, stride, padding, self.kernel_size,    # type: ignore[operator]
-                                          axes, along(self.dilation, axes)))
-        check_output_padding(more, more, stride, padding)
-        return self._by(input, more)
+        stride, padding, dilation = (along(each, axes) for each in (self.stride, self.padding, self.dilation))
+        more = self._output_padding(input, output_size, stride, padding, self.kernel_size, axes, dilation)
+        return self._by(input, tuple(more))
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         """The layer with an output_padding."""
@@ -234,6 +231,7 @@ class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         stride, padding, dilation = (along(value, 1) for value in (self.stride, self.padding, self.dilation))
+        check_output_padding(more, more, stride, padding)       # of one axis, which the plane below has not alone
         made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *stride),
                                            (0, *padding), (0, *more), self.groups, (1, *dilation))
         return made.squeeze(-2)

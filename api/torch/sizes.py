@@ -116,7 +116,6 @@ def shape_of(module: Any, input: Tensor) -> ConvShape:
         padding = padding if isinstance(padding, str) else way.pair(0, *padding)
     size = tuple(planar.shape)
     if isinstance(module, TRANSPOSED):
-        check_output_padding(module.output_padding, more, stride, padding)
         size = (size[0], module.out_channels, *output_sizes(
             size[2:], weight.shape[2:], stride, zip(padding, padding), dilation, more))
     nhwc = memory_format(planar) is not torch.contiguous_format

@@ -19,7 +19,6 @@ CELL_BYTES = 16             # a row of the instruction's matrices:
 CELL = 8                    # elements of 16 bits
 MATRIX_ROWS, MATRIX_COLUMNS, MATRIX_DEPTH = 16, 8, 16       # of sums, and the products of each: mma.m16n8k16
 MATRIX_CELLS = 2            # of 16 bytes, along an instruction's products: m16n8k16 (TF32: k8)
-VECTORS = (8, 4, 2, 1)      # elements of a copy, of 16 bytes at most
 ROW_CELLS = (4, 8)          # of 16 bytes: whole rows of banks
 MOST_STAGES = 8
 # Issue slots of a quarter's warp

@@ -81,6 +81,13 @@ def space(spec: KernelSpec, candidates: Callable[[KernelSpec, int], Iterable[Any
     return sorted({options for pixels in batches for options in candidates(spec, pixels)}, key=repr)
 
 
-def lighter(spec: KernelSpec, options: Any) -> Any | None:
-    """The same of fewer shares, whose sums take less workspace, or None where there is one."""
-    return replace(options, splits=options.splits // 2) if options.splits > 1 else None
+def lighter(spec: KernelSpec, options: Any, shares: str = "splits") -> Any | None:
+    """The same of fewer shares (the plan value ``shares``), whose sums take less workspace, or None where there is
+    one."""
+    made = getattr(options, shares)
+    return replace(options, **{shares: made // 2}) if made > 1 else None
+
+
+def chunks_beside(own: int, most: int = 2) -> list[int]:
+    """Numbers of shares that are tuned beside a planner's own: half, and ``most`` times as many."""
+    return sorted({max(1, own // 2), own, min(most * own, MOST_CHUNKS)})

@@ -8,6 +8,7 @@ from ..dtypes import Cast, DType
 from ..spec import KernelSpec
 
 
+VECTORS = (8, 4, 2, 1)        # elements of a load or copy, of 16 bytes at most
 SATURATING_PACK = (7, 2)      # architecture from which several values become limited integers in one instruction
 
 

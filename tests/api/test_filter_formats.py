@@ -209,6 +209,12 @@ def test_signed_elements_are_told_the_way(tmp_path, dtype, words):
         read_picture(tmp_path / "s.tif")
 
 
+def test_32_bits_without_a_sign_are_not_below_0(tmp_path):
+    tifffile.imwrite(tmp_path / "u.tif", np.full((4, 5), 3_000_000_000, np.uint32), photometric="minisblack")
+    with pytest.raises(ArgumentError, match="values beyond 16 bits"):
+        read_picture(tmp_path / "u.tif")
+
+
 @pytest.mark.parametrize("channels", [3, 4])
 def test_a_plane_for_each_colour_of_16_bits(tmp_path, channels):
     pixels = drawn((channels, 13, 17))

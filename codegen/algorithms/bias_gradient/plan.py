@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import assumed_batch
-from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, LANES
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.parts.vectors import VECTORS, Vector, vector_of
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
@@ -53,7 +54,7 @@ def supports(spec: KernelSpec) -> str | None:
 
 def _vectors(spec: KernelSpec) -> list[int]:
     """The loads of an element type, the widest first."""
-    return [n for n in (8, 4, 2, 1) if n * spec.dtype.itemsize <= WIDEST]
+    return [n for n in VECTORS if n * spec.dtype.itemsize <= WIDEST]
 
 
 def _widths(spec: KernelSpec, vector: int) -> tuple[int, int]:
@@ -121,14 +122,9 @@ def _refusal(spec: KernelSpec, options: BiasGradientOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[BiasGradientOptions]:
     own = defaults(spec)
-    shares = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    shares = partial_sums.chunks_beside(own.chunks)
     found = (BiasGradientOptions(chunks=n, vector=v) for n in shares for v in _vectors(spec))
     return [options for options in found if _refusal(spec, options) is None]
-
-
-def lighter(spec: KernelSpec, options: BiasGradientOptions) -> BiasGradientOptions | None:
-    """The same of fewer shares, whose sums take less workspace, or None where there is one."""
-    return replace(options, chunks=options.chunks // 2) if options.chunks > 1 else None
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
@@ -140,4 +136,5 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="bias_gradient",
                       summary="the output's gradient summed over batch and pixels, in a fixed order",
                       options=BiasGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, lighter=lighter, operation=Operation.BIAS_GRADIENT)
+                      estimate=estimate, lighter=functools.partial(partial_sums.lighter, shares="chunks"),
+                      operation=Operation.BIAS_GRADIENT)

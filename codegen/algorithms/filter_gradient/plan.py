@@ -275,7 +275,7 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
     own = defaults(spec)
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks)
     if own.form is Form.TILES:
         return [replace(own, chunks=n) for n in chunks]
     found = [own, *(replace(own, chunks=n, walk=walk, rows=rows, columns=columns, vector=vector) for n in chunks

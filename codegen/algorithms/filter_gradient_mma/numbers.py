@@ -7,10 +7,10 @@ from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
-                                        registers_of_factors)
+from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
 from warpconv.codegen.parts.occupancy import blocks_by_quarters
 from warpconv.codegen.parts.reordered import Order
+from warpconv.codegen.parts.vectors import VECTORS
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .options import FilterGradientMmaOptions

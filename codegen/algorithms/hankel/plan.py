@@ -203,7 +203,7 @@ def _refusal(spec: KernelSpec, options: HankelOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[HankelOptions]:
     own = defaults(spec)
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks)
     found = [own, *(replace(own, chunks=n, octets=octets, columns=columns, warps=warps, rows=rows, buffers=buffers)
                     for n in chunks for octets in (1, 2, 4, 8) for columns in (32, 56, 64, 112) for warps in (1, 2, 4)
                     for rows in (1, 2, 4) for buffers in (2, 3, 4))]

@@ -118,7 +118,7 @@ def _refusal(spec: KernelSpec, options: Hankel1dOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[Hankel1dOptions]:
     own = defaults(spec)
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks)
     found = [own, *(replace(own, chunks=n, warps=warps, steps=steps, buffers=buffers)
                     for n in chunks for warps in (1, 2, 4, 8) for steps in (1, 2, 4, 8, 16) for buffers in (2, 3, 4)
                     if warps <= steps)]

@@ -117,7 +117,7 @@ def _refusal(spec: KernelSpec, options: Hankel1dNhwcOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[Hankel1dNhwcOptions]:
     own = defaults(spec)
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks)
     found = [own, *(replace(own, chunks=n, octets=octets, each=each, steps=steps)
                     for n in chunks for octets in (1, 2, 4) for each in (1, 2, 4) for steps in (1, 2))]
     return [o for o in found if _refusal(spec, o) is None]

@@ -11,12 +11,11 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
-from warpconv.codegen.parts.mma import (MATRIX_COLUMNS, MATRIX_ROWS, VECTORS, cell_of, matrix_depth,
-                                        registers_of_factors)
+from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
 from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.occupancy import blocks_by_quarters
-from warpconv.codegen.parts.vectors import Vector, vector_of
+from warpconv.codegen.parts.vectors import VECTORS, Vector, vector_of
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 

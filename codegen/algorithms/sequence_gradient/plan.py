@@ -171,7 +171,7 @@ def _refusal(spec: KernelSpec, options: SequenceGradientOptions) -> str | None:
 def space(spec: KernelSpec) -> Iterable[SequenceGradientOptions]:
     own = defaults(spec)
     rows = spec.layout is Layout.NCHW
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(4 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks, 4)
     found = [own]
     for taps in ROW_TAPS if rows else PIXEL_TAPS:
         groups = -(-(line_of(spec).taps + QUAD - 1) // taps)

@@ -183,7 +183,7 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
 
 def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
     own = defaults(spec)
-    chunks = sorted({max(1, own.chunks // 2), own.chunks, min(2 * own.chunks, partial_sums.MOST_CHUNKS)})
+    chunks = partial_sums.chunks_beside(own.chunks)
     if own.form is Form.MARCH:
         found = [replace(own, chunks=share, pieces=pieces, rows=rows, columns=columns, block_size_x=width,
                          block_size_y=threads // width, stages=stages, vector=vector, load_vector=load)

@@ -234,6 +234,11 @@ def phases_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     return min(spec.r, spec.stride[0]), 1 if options.by_columns else min(spec.s, spec.stride[1])
 
 
+def slice_boxes(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """Boxes that a slice's taps are served by: one, or one for each filter column."""
+    return spec.s if options.by_columns else 1
+
+
 def phase_pixels(spec: KernelSpec, options: WgmmaOptions) -> int:
     """Pixels in shared memory from one phase of a box to the next: copies begin where the swizzle does."""
     pixels = math.prod(box_of(spec, options))
@@ -320,7 +325,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases), phases_across=phases[1],
         phase_pixels=phase_pixels(spec, options) if halo else 1,
         box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES,
-        box_taps=spec.r if options.by_columns else taps, slice_boxes=spec.s if options.by_columns else 1)
+        box_taps=taps // slice_boxes(spec, options), slice_boxes=slice_boxes(spec, options))
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

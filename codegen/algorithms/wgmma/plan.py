@@ -41,11 +41,11 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, P
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .choice import (FILTERS, MOST_RING, SPLIT_PRODUCTS, candidates, choice, halo_refusal, instructions, most_columns,
-                     planes_refusal)
+from .choice import FILTERS, MOST_RING, candidates, choice, halo_refusal, most_columns, planes_refusal
+from .estimate import SPLIT_PRODUCTS, instructions
 from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
                       group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
-                      plane_columns, resolved, slice_of, step_channels, store_units, stored_channels)
+                      plane_columns, resolved, slice_boxes, slice_of, step_channels, store_units, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
@@ -145,7 +145,7 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
                 "16 bytes)")
     if options.turned > MOST_RING:
         return f"ring = {options.turned} (at most {MOST_RING} boxes)"
-    boxes = -(-spec.c // slice_of(spec)) * (spec.s if options.by_columns else 1)
+    boxes = -(-spec.c // slice_of(spec)) * slice_boxes(spec, options)
     if options.boxes < 1 or options.boxes == 1 and boxes > 1 and not is_split(spec):
         # a box is freed when products of the next one are under way
         return f"boxes = {options.boxes} for {boxes} boxes of a tile (at least {2 if boxes > 1 else 1})"
@@ -282,10 +282,9 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     tiles = f"tiles of {options.filters} filters x {options.pixels} pixels"
     if options.form is Form.HALO:
         phases = f"{numbers.phases} phases of " if numbers.phases > 1 else ""
-        of = "a filter column's" if options.by_columns else "all"
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
-                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for {of} taps, {options.boxes} boxes"
-                 + (f", of {options.turned} boxes of planes" if options.turned else ""))
+                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for {options.box_serves} taps, "
+                 f"{options.boxes} boxes" + (f", of {options.turned} boxes of planes" if options.turned else ""))
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
@@ -310,7 +309,7 @@ def space(spec: KernelSpec) -> Iterable[WgmmaOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """choice.instructions of this plan."""
+    """estimate.instructions of this plan."""
     return instructions(plan.spec, plan.options, shape)
 
 

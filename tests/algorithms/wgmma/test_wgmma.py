@@ -11,7 +11,8 @@ import warpconv
 from tests import checks
 from tests.axes import BIAS, RELU, RESIDUAL
 from warpconv.codegen.algorithms.wgmma import ALGORITHM
-from warpconv.codegen.algorithms.wgmma.choice import candidates, choice, cycles, tiles_of
+from warpconv.codegen.algorithms.wgmma.choice import candidates, choice
+from warpconv.codegen.algorithms.wgmma.estimate import cycles, tiles_of
 from warpconv.codegen.algorithms.wgmma.numbers import make_numbers, resolved
 from warpconv.codegen.algorithms.wgmma.options import Form
 from warpconv.codegen.classes import replace

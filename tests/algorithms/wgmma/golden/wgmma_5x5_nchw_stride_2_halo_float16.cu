@@ -213,7 +213,7 @@ struct Place {
 };
 
 // The products of a tile: a group's sums over all slices and taps. Those of a tap are under way while the next one's
-// filters are waited for; then the filters before are free, and after a slice's last tap its box.
+// filters are waited for; then the filters before are free, and after a box's last tap the box.
 __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* shared,
         unsigned long long* filled_boxes, unsigned long long* freed_boxes, unsigned long long* filled,
         unsigned long long* freed, Place& at, int group, int thread) {
