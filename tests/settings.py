@@ -37,6 +37,11 @@ def share(items: Sequence[Any], number: int = 0, of: int = 2) -> list:
     return list(items) if whole else list(items)[number::of]
 
 
+def in_turn(names: Sequence[str], items: Sequence[Any]) -> list[tuple[str, list]]:
+    """Each name, such as an architecture, with its part of a list for what takes long; with --whole each with all."""
+    return [(name, share(items, number, len(names))) for number, name in enumerate(names)]
+
+
 def generator(*parts: int) -> np.random.Generator:
     """Random numbers that depend on the run's seed and on ``parts``."""
     return np.random.default_rng([seed, *parts])

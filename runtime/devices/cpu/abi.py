@@ -47,7 +47,8 @@ class CKernel(ctypes.Structure):
 
     _fields_ = [("call", ctypes.c_void_p), ("argument_count", ctypes.c_uint64),
                 ("argument_sizes", ctypes.POINTER(ctypes.c_uint8)), ("argument_kinds", ctypes.c_char_p),
-                ("dynamic_shared", ctypes.c_void_p), ("dynamic_capacity", ctypes.c_uint64)]
+                ("shared_place", ctypes.c_void_p), ("dynamic_shared", ctypes.c_void_p),
+                ("dynamic_capacity", ctypes.c_uint64)]
 
 
 KEPT_STACKS = ctypes.pointer(CStacks())     # of this process, for all launches

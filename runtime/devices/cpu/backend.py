@@ -176,19 +176,20 @@ def load(plan: KernelPlan | Text, *, mode: Mode = Mode.FAST,
     cache = cache or DiskCache(enabled=not settings.disable_cache)
     built = build(plan, target, cache=cache)
     try:
-        compiled = _loaded(built, mode)
+        compiled = _loaded(built, target, cache, settings)
     except DeviceError:
         if settings.disable_jit:
             raise
         cache.discard(cache_key(plan, target, settings))    # a library that it needs has gone since it was built
         built = build(plan, target, cache=cache)
-        compiled = _loaded(built, mode)
+        compiled = _loaded(built, target, cache, settings)
     return CpuBackend(built.program, compiled), built.source
 
 
-def _loaded(built: BuiltKernel, mode: Mode) -> CpuProgram:
+def _loaded(built: BuiltKernel, target: CpuTarget, cache: DiskCache, settings: env.Settings) -> CpuProgram:
     """The bytes that were verified are those that are loaded."""
-    return CpuProgram.from_bytes(built.entry.read(objects.object_name(mode)), entries=built.program.entries, mode=mode)
+    return CpuProgram.from_bytes(built.entry.read(objects.object_name(target.mode)), entries=built.program.entries,
+                                 mode=target.mode, runtime=target.runtime(cache, settings))
 
 
 def load_text(spec: KernelSpec, program: Program, source: str, *, mode: Mode = Mode.FAST,

@@ -17,9 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warpconv.codegen.errors import DeviceError
+from warpconv.runtime import forks
 
 HINT = "name another C++ compiler in WARPCONV_CXX, such as g++; a noexec TMPDIR can be the reason, too"
 _numbers = itertools.count()
+_kept: dict[str, ctypes.CDLL] = {}
+_keeping = forks.lock()
 
 
 def load(data: bytes, name: str) -> ctypes.CDLL:
@@ -39,6 +42,14 @@ def load(data: bytes, name: str) -> ctypes.CDLL:
             return library
     raise DeviceError(f"the object that was compiled for the CPU device cannot be loaded: {_told(failures, name)}",
                       argument="device", value="cpu", hint=HINT)
+
+
+def keep(data: bytes, name: str) -> None:
+    """Load a library that others are linked to by its ``name``, as itself says it, for good: the system's loader finds
+    it among those that are there. Raises as ``load`` does."""
+    with _keeping:
+        if name not in _kept:
+            _kept[name] = load(data, name)
 
 
 def _close(handle: int) -> None:

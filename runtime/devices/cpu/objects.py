@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import CompileError, FileError, WarpconvError
 from warpconv.runtime import env, paths
 from warpconv.runtime.build.compilers import tools
@@ -70,8 +71,16 @@ HEADER = "cuda_subset.h"
 COMPILED_HEADER = HEADER + ".gch"        # where g++ looks for it, in each folder before it looks for the header
 
 _T = TypeVar("_T")
-_usual_linker: set[tuple[str, ...]] = set()       # compilers for which a quicker linker has failed in this process,
-_read_header: set[tuple[str, ...]] = set()        # and those that failed with a compiled header
+_read_header: set[tuple[str, ...]] = set()        # compilers that failed with a compiled header in this process
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The device's own shared object, the same for all kernels of a mode, which are linked to it by its name: it says
+    what decides the contents, and a process loads them once under it."""
+
+    name: str
+    data: bytes
 
 
 def object_name(mode: Mode) -> str:
@@ -94,27 +103,25 @@ def machine_fields(mode: Mode, toolchain: Toolchain) -> tuple[tuple[str, str], .
 
 
 def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path, runtime_directory: Path | None = None,
-          toolchain: Toolchain | None = None, runtime: bytes | None = None,
+          toolchain: Toolchain | None = None, runtime: Runtime | None = None,
           header: Path | None = None) -> dict[str, object]:
     """Compile ``text`` into ``directory`` under :func:`object_name`; returns compiler, version, flags, seconds, log.
 
-    The file appears complete or not at all. ``runtime``: the runtime's object, the same for all kernels; if None, it is
-    kept in ``runtime_directory`` (default: ``directory``). ``header``: a folder that has the compiled header. Raises
+    The file appears complete or not at all. ``runtime``: what it is linked to; if None, that is kept in
+    ``runtime_directory`` (default: ``directory``). ``header``: a folder that has the compiled header. Raises
     ToolNotFound where the compiler cannot be started, CompileError with its log where it refuses the text, FileError
     where it finds no disk to write to, OSError where ``directory`` cannot be written.
     """
     toolchain = toolchain or find_toolchain()
     directory.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    if runtime is None:
-        runtime = runtime_object(runtime_directory or directory, mode, toolchain).read_bytes()
+    linked = runtime or runtime_in(runtime_directory or directory, mode, toolchain)
     flags = flags_of(text, mode, toolchain)
 
     def compiled(scratch: Path) -> tuple[bytes, str]:
         (scratch / "unit.cpp").write_text(_translation_unit(text, entries), encoding="utf-8")
-        (scratch / "runtime.o").write_bytes(runtime)
-        log = _compile(toolchain, flags, header, scratch, text)
-        log += _link(toolchain, scratch, text)
+        (scratch / linked.name).write_bytes(linked.data)
+        log = _compile(toolchain, flags, header, scratch, linked.name, text)
         return _result(toolchain, scratch / "kernel.so", text, log), log
 
     data, log = _with_scratch(directory, compiled)
@@ -133,11 +140,21 @@ def device_digest() -> str:
     return digest.hexdigest()
 
 
+def runtime_name(mode: Mode, toolchain: Toolchain) -> str:
+    """File name of the runtime that this compiler makes, by which kernels find it."""
+    identity = "\0".join((*toolchain.command, toolchain.identity, *toolchain.runtime_flags(mode), device_digest()))
+    return f"warpconv_{mode.value}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.so"
+
+
+def runtime_in(directory: Path, mode: Mode, toolchain: Toolchain) -> Runtime:
+    """The runtime of ``directory``, compiled if it is not there yet."""
+    path = runtime_object(directory, mode, toolchain)
+    return Runtime(path.name, path.read_bytes())
+
+
 def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
-    """The compiled runtime in ``directory``, compiled if it is not there yet."""
-    flags = toolchain.runtime_flags(mode)
-    identity = "\0".join((*toolchain.command, toolchain.identity, *flags, device_digest()))
-    path = directory / f"runtime_{mode.value}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}.o"
+    """Its file."""
+    path = directory / runtime_name(mode, toolchain)
     if paths.exists(path):
         return path
     directory.mkdir(parents=True, exist_ok=True)
@@ -145,9 +162,9 @@ def runtime_object(directory: Path, mode: Mode, toolchain: Toolchain) -> Path:
     text = source.read_text(encoding="utf-8")
 
     def compiled(scratch: Path) -> bytes:
-        log = _compiler(toolchain, [*flags, "-c", str(source), "-o", "runtime.o"], scratch, text,
-                        "could not compile the CPU device's own code")
-        return _result(toolchain, scratch / "runtime.o", text, log)
+        log = _compiler(toolchain, [*toolchain.runtime_flags(mode), str(source), f"-Wl,-soname,{path.name}",
+                                    "-o", "runtime.so"], scratch, text, "could not compile the CPU device's own code")
+        return _result(toolchain, scratch / "runtime.so", text, log)
 
     install(path, _with_scratch(directory, compiled))
     return path
@@ -219,13 +236,20 @@ def _with_scratch(directory: Path, work: Callable[[Path], _T]) -> _T:
                     hint="free some space, or set TMPDIR to a directory that can be written") from failure
 
 
-def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, scratch: Path, source: str) -> str:
-    """Compile unit.cpp to kernel.o; with the header's text where the compiled one fails, which some systems cannot load
-    where it was made, or its folder cannot be read, as by a process that has become another user. Raises as _compiler
-    does."""
+def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, scratch: Path, runtime: str,
+             source: str) -> str:
+    """Make kernel.so of unit.cpp and the runtime; with the header's text where the compiled one fails, which some
+    systems cannot load where it was made, or its folder cannot be read, as by a process that has become another user.
+    Raises as _compiler does."""
     def compiled(*include: str) -> str:
-        return _compiler(toolchain, [*flags, "-x", "c++", *include, "-c", "unit.cpp", "-o", "kernel.o"], scratch,
-                         source, "refused the text for the CPU device")
+        unit = [*flags, "-x", "c++", *include, "unit.cpp"]
+        linked = ["-x", "none", "-Wl,--no-as-needed", runtime, *toolchain.link_flags(), "-o", "kernel.so"]
+        refused = "refused the text for the CPU device"
+        if toolchain.links_at_once:
+            return _compiler(toolchain, [*unit, *linked], scratch, source, refused)
+        log = _compiler(toolchain, [*unit, "-c", "-o", "kernel.o"], scratch, source, refused)
+        return log + _compiler(toolchain, ["kernel.o", *linked], scratch, source, "could not link the kernel for the "
+                               "CPU device")
 
     if header is not None and toolchain.program not in _read_header:
         try:
@@ -235,22 +259,6 @@ def _compile(toolchain: Toolchain, flags: Sequence[str], header: Path | None, sc
                 raise
             _read_header.add(toolchain.program)
     return compiled("-include", str(DEVICE / HEADER))
-
-
-def _link(toolchain: Toolchain, scratch: Path, source: str) -> str:
-    """Link kernel.o and the runtime to kernel.so; by the compiler's usual linker where the quicker one cannot: gold
-    stops at a link to a library that is gone, of which there may be another further on. Raises as _compiler does."""
-    def linked(flags: tuple[str, ...]) -> str:
-        return _compiler(toolchain, ["kernel.o", "runtime.o", *flags, "-o", "kernel.so"], scratch, source,
-                         "could not link the kernel for the CPU device")
-
-    quick, usual = toolchain.link_flags(), toolchain.link_flags(usual=True)
-    if quick != usual and toolchain.program not in _usual_linker:
-        try:
-            return linked(quick)
-        except CompileError:
-            _usual_linker.add(toolchain.program)
-    return linked(usual)
 
 
 def _compiler(toolchain: Toolchain, arguments: list[str], scratch: Path, source: str, failed: str) -> str:

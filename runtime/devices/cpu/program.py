@@ -19,8 +19,9 @@ from . import loading
 from .abi import COUNT_NAMES, FAULT_KINDS, KEPT_STACKS, LAUNCH_COUNTS, CBuffer, CKernel, CLaunch
 from .maps import ALIGNMENT as MAP_ALIGNMENT, BYTES as MAP_BYTES, TensorMap
 from .memory import Staged, stage
+from .objects import Runtime
 from .report import Buffer, BufferCounts, LaunchReport, Mode
-from .toolchain import Toolchain
+from .toolchain import Toolchain, find_toolchain
 
 Argument = Buffer | TensorMap | np.generic | None
 
@@ -56,19 +57,20 @@ class CpuProgram:
         if not paths.exists(Path(directory, _build.object_name(mode))):
             cls.build(text, entries=entries, mode=mode, directory=directory, runtime_directory=runtime_directory,
                       toolchain=toolchain)
-        return cls.load(directory, entries=entries, mode=mode)
+        return cls.load(directory, entries=entries, mode=mode, runtime_directory=runtime_directory, toolchain=toolchain)
 
     @staticmethod
     def build(text: str, *, entries: Sequence[str], mode: Mode, directory: Path,
               runtime_directory: Path | None = None, toolchain: Toolchain | None = None,
-              runtime: bytes | None = None) -> dict[str, object]:
+              runtime: Runtime | None = None) -> dict[str, object]:
         """Only build; returns compiler, version, flags, seconds and log. Raises as build.build() does."""
         return _build.build(text, entries=entries, mode=mode, directory=Path(directory), runtime=runtime,
                             runtime_directory=runtime_directory, toolchain=toolchain)
 
     @classmethod
-    def load(cls, directory: Path, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
-        """Load what :meth:`build` has put into ``directory``, which the caller trusts.
+    def load(cls, directory: Path, *, entries: Sequence[str], mode: Mode, runtime_directory: Path | None = None,
+             toolchain: Toolchain | None = None, runtime: Runtime | None = None) -> CpuProgram:
+        """Load what :meth:`build` has put into ``directory``, which the caller trusts, with the same arguments.
 
         Raises FileError if it is not there, DeviceError if it is no shared object of this machine.
         """
@@ -78,11 +80,15 @@ class CpuProgram:
         except OSError as error:
             raise FileError(f"the kernel's object cannot be read: {paths.reason(error)}", argument="directory",
                             value=str(directory)) from error
-        return cls.from_bytes(data, entries=entries, mode=mode)
+        runtime = runtime or _build.runtime_in(Path(runtime_directory or directory), mode,
+                                               toolchain or find_toolchain())
+        return cls.from_bytes(data, entries=entries, mode=mode, runtime=runtime)
 
     @classmethod
-    def from_bytes(cls, data: bytes, *, entries: Sequence[str], mode: Mode) -> CpuProgram:
-        """Load a shared object's bytes. Raises DeviceError if they are none of this machine."""
+    def from_bytes(cls, data: bytes, *, entries: Sequence[str], mode: Mode, runtime: Runtime) -> CpuProgram:
+        """Load a shared object's bytes, and what they are linked to. Raises DeviceError if they are none of this
+        machine."""
+        loading.keep(runtime.data, runtime.name)
         return cls(loading.load(data, _build.object_name(mode)), entries=entries, mode=mode)
 
     def launch(self, entry: str, *, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int,

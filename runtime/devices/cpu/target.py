@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.errors import WarpconvError
+from warpconv.codegen.errors import KernelNotBuilt, WarpconvError
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime import env
 from warpconv.runtime.build import compilers, private
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from warpconv.runtime.build.pipeline import Text
 
 _log = logging.getLogger("warpconv.build")
+_runtimes: dict[str, objects.Runtime] = {}      # by name
 
 
 @dataclass(frozen=True)
@@ -41,28 +42,36 @@ class CpuTarget:
 
     def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
                 settings: env.Settings) -> Mapping[str, Any]:
-        toolchain = _toolchain(settings)
+        toolchain, runtime = _toolchain(settings), self.runtime(cache, settings)
         compilers.dump_source(source, f"{text.spec.name}.cu", settings)
         meta = objects.build(source, entries=text.program.entries, mode=self.mode, directory=folder,
-                             runtime=self._runtime(cache, toolchain), toolchain=toolchain,
+                             runtime=runtime, toolchain=toolchain,
                              header=self._header(source, cache, toolchain))
         # loaded before it is kept: what a wrong compiler made never gets into the cache
-        CpuProgram.load(folder, entries=text.program.entries, mode=self.mode)
+        CpuProgram.load(folder, entries=text.program.entries, mode=self.mode, runtime=runtime)
         return meta
 
     def compiled(self, entry: Entry) -> None:
         return None
 
-    def _runtime(self, cache: DiskCache, toolchain: Toolchain) -> bytes:
-        """The device's own object, which all kernels link; an entry of the cache like theirs."""
+    def runtime(self, cache: DiskCache, settings: env.Settings) -> objects.Runtime:
+        """What all kernels are linked to: an entry of the cache like them, read once in a process. Raises
+        KernelNotBuilt where it is in no cache and compiling is off; else as a kernel's compilation does."""
+        toolchain = _toolchain(settings)
+        name = objects.runtime_name(self.mode, toolchain)
+        if (known := _runtimes.get(name)) is not None:
+            return known
         machine = [field for field in objects.machine_fields(self.mode, toolchain)
                    if field[0] not in ("kernel_flags", "link_flags")]
+        key = CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine)))
+        if settings.disable_jit and cache.find(key) is None:
+            raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT) and the CPU device's own object is in no cache")
 
         def build(folder: Path) -> Mapping[str, Any]:
-            return {"object": objects.runtime_object(folder, self.mode, toolchain).name}
+            objects.runtime_object(folder, self.mode, toolchain)
+            return {}
 
-        entry = cache.fetch(CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine))), build)
-        return entry.read(entry.meta["object"])
+        return _runtimes.setdefault(name, objects.Runtime(name, cache.fetch(key, build).read(name)))
 
     def _header(self, source: str, cache: DiskCache, toolchain: Toolchain) -> Path | None:
         """A folder of this process with the device's compiled header, which is an entry of the cache, too; it is empty

@@ -27,8 +27,8 @@ from .report import Mode
 
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-math-errno",
            "-ffp-contract=off")          # a kernel spells the fmaf that it wants
-_RUNTIME = ("-std=c++17", "-fPIC", "-O2", "-fvisibility=hidden", "-fno-asynchronous-unwind-tables",
-            "-ffp-contract=off")         # sums of products round as they are written, with every compiler
+_RUNTIME = ("-std=c++17", "-fPIC", "-shared", "-pthread", "-Wl,-Bsymbolic", "-O2", "-fvisibility=hidden",
+            "-fno-asynchronous-unwind-tables", "-ffp-contract=off")         # sums of products round as they are written, with every compiler
 # -O1 and some passes less compile in half of the time that -O2 takes (g++ 12, 24 kernels of the tests), and a kernel is
 # executed as quickly: fibers and primitives, which are compiled once, take most of that. (-Og compiles in 0.93 of this
 # time and executes in 1.13.)
@@ -85,19 +85,22 @@ class Toolchain:
         return (*_COMMON, *_FAMILY[self.family], *_processor_flags(), *special, *of_family[self.family])
 
     def runtime_flags(self, mode: Mode) -> tuple[str, ...]:
-        """Flags that compile device/runtime.cpp to an object."""
+        """Flags that make a shared object of device/runtime.cpp."""
         check = ("-DWARPCPU_CHECK",) if mode is Mode.CHECK else ()
         fiber = ("-DWARPCPU_FIBER_UCONTEXT",) if self.fiber == "ucontext" else ()
         # the switch pushes below the stack pointer, where x86-64 lets a function keep data ("red zone")
         machine = ("-mno-red-zone",) if _is_x86_64() else ()
-        return (*_RUNTIME, *machine, *_processor_flags(), *check, *fiber)
+        return (*_RUNTIME, *machine, *_processor_flags(), *check, *fiber, "-ldl", "-lm")
 
-    def link_flags(self, *, usual: bool = False) -> tuple[str, ...]:
-        """Flags that link both into a shared object whose own names win over those of the process; ``usual``: by the
-        linker that the compiler takes by itself."""
-        linker = _linker() if self.family == "gcc" and not usual else None
-        return (*(() if linker is None else (f"-fuse-ld={linker}",)), "-shared", "-fPIC", "-pthread",
-                "-Wl,-Bsymbolic", "-ldl", "-lm")
+    @property
+    def links_at_once(self) -> bool:
+        """Whether one command compiles and links: clang's, as ziglang has it, would link a sanitizer's own library."""
+        return self.family == "gcc"
+
+    def link_flags(self) -> tuple[str, ...]:
+        """Flags that link a kernel, whose own names win over those of the process, to the runtime alone: to look
+        through the C++ library's names takes a linker 40 to 150 ms of a kernel's 200."""
+        return "-shared", "-fPIC", "-nostdlib", "-Wl,-Bsymbolic", "-lm"
 
 
 def find_toolchain(cxx: str | None = None, *, fiber: str = "") -> Toolchain:
@@ -130,13 +133,6 @@ def _words(command: str) -> tuple[str, ...]:
         return tuple(shlex.split(command))
     except ValueError:
         return ()
-
-
-@functools.cache
-def _linker() -> str | None:
-    """A linker that is quicker than binutils' usual one, which takes 150 ms of a kernel's 500 to look through the C++
-    library's names (gold: 50); None where there is no other."""
-    return next((name for name in ("lld", "gold") if shutil.which(f"ld.{name}")), None)
 
 
 @functools.cache

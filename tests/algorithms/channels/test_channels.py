@@ -369,7 +369,7 @@ def defaults_table() -> list[KernelPlan]:
 def test_planned_defaults_stay_in_registers():
     plans = defaults_table()
     assert len(plans) > 60
-    plans = settings.share(plans)
+    plans = settings.share(plans, of=6)
     with ThreadPoolExecutor(2) as pool:
         reports = list(pool.map(lambda plan: build(plan).compiled.entry(plan.spec.name), plans))
     wrong = [f"{plan.spec}: {report.registers} registers, {report.stack_bytes} bytes of stack; {plan.settings()}"

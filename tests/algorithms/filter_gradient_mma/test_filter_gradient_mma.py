@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests import cases, checks, emitted, gradients
+from tests import cases, checks, emitted, gradients, settings
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.render import render
@@ -140,12 +140,13 @@ def test_a_limit_on_the_workspace_takes_fewer_shares():
 
 @pytest.mark.thin(2)
 @pytest.mark.nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_80", "sm_90"), (
+    (64, 56, 64, 3, 1), (512, 14, 2048, 1, 1), (3, 224, 64, 7, 2), (256, 28, 256, 3, 2))))
 @pytest.mark.parametrize("dtype, precision", [
     ("float16", "float32"), pytest.param("float32", "float32", marks=pytest.mark.long),
     pytest.param("float32", "tf32", marks=pytest.mark.long)])
-def test_defaults_do_not_spill(arch, dtype, precision):
-    for c, h, k, r, stride in ((64, 56, 64, 3, 1), (512, 14, 2048, 1, 1), (3, 224, 64, 7, 2), (256, 28, 256, 3, 2)):
+def test_defaults_do_not_spill(arch, layers, dtype, precision):
+    for c, h, k, r, stride in layers:
         layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=stride, dtype=dtype,
                           layout="NHWC")
         made = plan_layer(layer, operation="filter_gradient", algorithm=NAME, arch=arch, precision=precision)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpconv
-from tests import cases, checks, emitted
+from tests import cases, checks, emitted, settings
 from warpconv.codegen.algorithms.phases_gemm.numbers import products_of
 from warpconv.codegen.algorithms.phases_gemm.options import Form
 from warpconv.codegen.errors import UnsupportedSpec
@@ -166,10 +166,11 @@ def test_refusals_are_in_words():
 
 @pytest.mark.thin(6)
 @pytest.mark.nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_80", "sm_90", "sm_120"), (
+    {}, {"t": 3, "r": 3, "s": 3, "padding": 1}, {"c": 3}, {"k": 48, "c": 96})))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_defaults_do_not_spill(arch, layout):
-    for changes in ({}, {"t": 3, "r": 3, "s": 3, "padding": 1}, {"c": 3}, {"k": 48, "c": 96}):
+def test_defaults_do_not_spill(arch, layers, layout):
+    for changes in layers:
         layer = replace(UP, layout=layout, **changes)
         for entry in build(plan_layer(layer, operation="data_gradient", algorithm=NAME, arch=arch)).compiled.entries:
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (changes, entry)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import warpconv
-from tests import cases, checks, emitted, gradients
+from tests import cases, checks, emitted, gradients, settings
 from warpconv.codegen import adjoint
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
@@ -176,12 +176,13 @@ def test_refusals_are_in_words():
 
 @pytest.mark.thin(2)
 @pytest.mark.nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_80", "sm_90"), (
+    (128, 56, 128, 3), (1024, 14, 2048, 1), (96, 56, 192, 3), (512, 14, 512, 3))))
 @pytest.mark.parametrize("dtype, precision", [
     ("float16", "float32"), pytest.param("float32", "float32", marks=pytest.mark.long),
     pytest.param("float32", "tf32", marks=pytest.mark.long)])
-def test_defaults_do_not_spill(arch, dtype, precision):
-    for c, h, k, r in ((128, 56, 128, 3), (1024, 14, 2048, 1), (96, 56, 192, 3), (512, 14, 512, 3)):
+def test_defaults_do_not_spill(arch, layers, dtype, precision):
+    for c, h, k, r in layers:
         layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=2, dtype=dtype, layout="NHWC")
         made = plan_layer(layer, operation="data_gradient", algorithm=NAME, arch=arch, precision=precision)
         for entry in build(made).compiled.entries:

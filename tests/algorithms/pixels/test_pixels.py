@@ -281,10 +281,9 @@ def test_defaults_do_not_spill():
     kind = compilers.CompilerKind.NVCC
     if not compilers.available()[kind]:
         pytest.skip("nvcc is not installed")
-    plans = [planned(plane(size, **layer)) for size, layer in (
+    plans = [planned(plane(size, **layer)) for size, layer in settings.share([
         (3, {}), (5, {"padding_mode": "reflect"}), (7, {}), (9, {"w": 511}), (11, {"weight_dtype": "int8"}), (31, {}),
-        (5, {"dtype": "uint16", "stride": 2}), (7, {"dtype": "int16", "weight_dtype": "int16"}))]
-
+        (5, {"dtype": "uint16", "stride": 2}), (7, {"dtype": "int16", "weight_dtype": "int16"})], 1)]
     spilled = bytes_spilled(plans, kind)
     assert not any(spilled), [(n, str(plan.spec.layer), plan.options) for n, plan in zip(spilled, plans) if n]
 
@@ -307,7 +306,7 @@ def test_drawn_layers_spill_a_few_registers_at_most():
         pytest.skip("nvcc is not installed")
     rng = settings.generator(31)
     plans = []
-    for _ in range(24):
+    for _ in range(24 if settings.whole else 12):
         side, taps, depthwise = (int(rng.choice(values)) for values in ((14, 56, 112, 1024), (2, 3, 3, 5), (0, 1)))
         mode, dtype, weights = (str(rng.choice(values)) for values in (
             ("zeros", "constant", "reflect", "replicate"), ("uint8", "int8", "uint16"), ("int8", "int16", "float32")))
@@ -316,7 +315,7 @@ def test_drawn_layers_spill_a_few_registers_at_most():
                                        padding_mode=mode, dtype=dtype, weight_dtype=weights)))
     spilled = bytes_spilled(plans, kind)
     told = [(n, str(plan.spec.layer), plan.options) for n, plan in zip(spilled, plans) if n]
-    assert max(spilled) <= 64 and len(told) <= 5, told
+    assert max(spilled) <= 64 and len(told) <= len(plans) // 4, told
 
 
 # ---- several filters over the same pixels

@@ -302,11 +302,11 @@ def test_bits_are_those_of_sums_in_order(make):
 
 @pytest.mark.long
 @pytest.mark.nvcc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_windows_stay_in_registers(arch):
-    for taps in (4, 31, 127, 255):
-        for make in (layer, pixels):
-            for length in (2048, 8191):
-                made = planned(make(taps, length, n=8, channels=768, **FLOAT), arch=arch)
-                entry, = build(made).compiled.entries
-                assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (made.spec, entry)
+@pytest.mark.parametrize("arch, shapes", settings.in_turn(("sm_80", "sm_90", "sm_120"), [
+    make(taps, length, n=8, channels=768, **FLOAT)
+    for taps in (4, 31, 127, 255) for make in (layer, pixels) for length in (2048, 8191)]))
+def test_windows_stay_in_registers(arch, shapes):
+    for shape in shapes:
+        made = planned(shape, arch=arch)
+        entry, = build(made).compiled.entries
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (made.spec, entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -355,14 +356,14 @@ def test_both_ways_of_staging_give_the_same_bits():
 
 @pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_75", "sm_80", "sm_90", "sm_100"), list(
+    itertools.product(LAYERS, (3, 7, 11)))))
 @pytest.mark.parametrize("dtype", DTYPES[:2])
-def test_planned_defaults_do_not_spill(dtype, arch):
-    for at, (c, side) in enumerate(LAYERS):
-        for size in settings.share([3, 7, 11], at % 2):
-            made = staged(depthwise(c, side, size, dtype=dtype), arch=arch)
-            entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
-            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (side, size, entry)
+def test_planned_defaults_do_not_spill(dtype, arch, layers):
+    for (c, side), size in layers:
+        made = staged(depthwise(c, side, size, dtype=dtype), arch=arch)
+        entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
+        assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (side, size, entry)
 
 
 @pytest.mark.thin(5)

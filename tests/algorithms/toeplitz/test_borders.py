@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from tests import checks
+from tests import checks, settings
 from warpconv.codegen.algorithms.toeplitz.numbers import Walk
 from warpconv.codegen.border import Border
 from warpconv.codegen.errors import UnsupportedSpec
@@ -138,12 +138,12 @@ def test_what_lies_inside_is_read_as_often_as_with_zeros(shape, values):
 @pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
 @pytest.mark.parametrize("mode", [Border.REFLECT, Border.CONSTANT])
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_planned_defaults_spill_nothing_that_they_promise_not_to(arch, mode):
-    for shape in (depthwise(1, 8192, 5, n=1), depthwise(1, 8192, 7, n=1), depthwise(1, 8192, 11, n=1),
-                  depthwise(128, 112, 5), depthwise(96, 56, 7), depthwise(384, 14, 7), depthwise(128, 56, 13),
-                  depthwise(128, 56, 5, layout="NHWC"), depthwise(128, 112, 9, layout="NHWC"),
-                  depthwise(384, 14, 7, layout="NHWC")):
+@pytest.mark.parametrize("arch, shapes", settings.in_turn(("sm_80", "sm_90", "sm_100"), (
+    depthwise(1, 8192, 5, n=1), depthwise(1, 8192, 7, n=1), depthwise(1, 8192, 11, n=1),
+    depthwise(128, 112, 5), depthwise(96, 56, 7), depthwise(384, 14, 7), depthwise(128, 56, 13),
+    depthwise(128, 56, 5, layout="NHWC"), depthwise(128, 112, 9, layout="NHWC"), depthwise(384, 14, 7, layout="NHWC"))))
+def test_planned_defaults_spill_nothing_that_they_promise_not_to(arch, shapes, mode):
+    for shape in shapes:
         made = planned(with_border(shape, mode), arch=arch)
         entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         most = 0 if made.cost.no_spills else 32         # where a border takes a few registers too many

@@ -255,10 +255,11 @@ def test_what_is_not_finite_stays_near_its_columns(bad):
 
 @pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_planned_defaults_do_not_spill(arch):
-    for shape in (plane(8192, 5), plane(8192, 7), plane(8192, 11), depthwise(128, 112, 7), depthwise(96, 56, 7),
-                  depthwise(384, 14, 7), depthwise(128, 56, 13), depthwise(128, 56, 31)):
+@pytest.mark.parametrize("arch, shapes", settings.in_turn(("sm_80", "sm_90", "sm_100"), (
+    plane(8192, 5), plane(8192, 7), plane(8192, 11), depthwise(128, 112, 7), depthwise(96, 56, 7),
+    depthwise(384, 14, 7), depthwise(128, 56, 13), depthwise(128, 56, 31))))
+def test_planned_defaults_do_not_spill(arch, shapes):
+    for shape in shapes:
         made = toeplitz(shape, arch=arch)
         entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (str(shape), entry)

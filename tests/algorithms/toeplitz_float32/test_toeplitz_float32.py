@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests import checks
+from tests import checks, settings
 from tests.axes import BIAS, RELU
 from warpconv.codegen.algorithms.toeplitz_float32.numbers import CHAIN_BLOCKS, SHORT_CHAIN, products_of
 from warpconv.codegen.algorithms.toeplitz_float32.plan import MOST_SLICES, supports
@@ -193,11 +193,12 @@ def test_the_machine_code_has_the_planned_matrix_instructions_and_few_moves(shap
 
 @pytest.mark.long
 @nvrtc
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_planned_defaults_hardly_spill(arch):
+@pytest.mark.parametrize("arch, shapes", settings.in_turn(("sm_80", "sm_90", "sm_100"), (
+    plane(4096, 13), plane(4096, 31), depthwise(96, 112, 21), depthwise(128, 56, 31))))
+def test_planned_defaults_hardly_spill(arch, shapes):
     """A few words around the loop over the filter's rows, where registers are held to what twelve or sixteen warps
     have; those that wait while sums are made anew among them (up to 80 bytes on sm_100)."""
-    for shape in (plane(4096, 13), plane(4096, 31), depthwise(96, 112, 21), depthwise(128, 56, 31)):
+    for shape in shapes:
         made = planned(shape, arch=arch)
         entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         assert max(entry.spill_stores, entry.spill_loads) <= 80, (str(shape), entry)

@@ -264,9 +264,10 @@ def test_what_is_not_finite_stays_in_its_pair_of_channels_and_near_its_tile(bad)
 
 @pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC], reason="NVRTC is not installed")
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
-def test_planned_defaults_do_not_spill(arch):
-    for shape in (*LAYERS, depthwise(128, 56, 13), depthwise(128, 56, 17), depthwise(128, 56, 31)):
+@pytest.mark.parametrize("arch, shapes", settings.in_turn(("sm_80", "sm_90", "sm_100"), (
+    *LAYERS, depthwise(128, 56, 13), depthwise(128, 56, 17), depthwise(128, 56, 31))))
+def test_planned_defaults_do_not_spill(arch, shapes):
+    for shape in shapes:
         made = nhwc(shape, (BIAS,), arch=arch)
         entry, = compilers.compile_source(render(made).text, arch=arch, kind=compilers.CompilerKind.NVRTC).entries
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (str(shape), entry)

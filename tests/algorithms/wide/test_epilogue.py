@@ -154,5 +154,6 @@ def test_defaults_do_not_spill(kind):
         return f"{plan.spec}, {chosen}, {entry.registers} registers: {plan.settings()}" if spilled else None
 
     with ThreadPoolExecutor(2) as pool:
-        wrong = [text for text in pool.map(report, plans) if text]
+        mine = settings.share(plans, 0 if kind is compilers.CompilerKind.NVRTC else 2, 4)
+        wrong = [text for text in pool.map(report, mine) if text]
     assert not wrong, "\n".join(wrong)

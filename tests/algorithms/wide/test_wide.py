@@ -234,7 +234,7 @@ def sampled() -> list[tuple[KernelPlan, str]]:
                                   pytest.param(compilers.CompilerKind.NVCC, id="nvcc")])
 def test_defaults_do_not_spill(kind):
     """Releases differ: 3x5 with stride 2 of 97 columns once kept its registers with NVRTC 13.5 and not with 13.0. Each
-    compiler has half of the plans but with --whole."""
+    compiler has a quarter of the plans but with --whole."""
     if not compilers.available()[kind]:
         pytest.skip(f"{kind.value} is not installed")
 
@@ -245,7 +245,7 @@ def test_defaults_do_not_spill(kind):
         return f"{made.spec}, {entry.registers} registers: {made.settings()}" if spilled else None
 
     with ThreadPoolExecutor(2) as pool:
-        mine = settings.share(sampled(), 0 if kind is compilers.CompilerKind.NVRTC else 1)
+        mine = settings.share(sampled(), 0 if kind is compilers.CompilerKind.NVRTC else 2, 4)
         wrong = [text for text in pool.map(report, mine) if text]
     assert not wrong, "\n".join(wrong)
 

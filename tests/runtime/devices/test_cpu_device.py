@@ -12,8 +12,7 @@ from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip,
                                                       source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
-from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects,
-                                          toolchain)
+from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects)
 
 TOOLCHAIN = compiler_or_skip()
 IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"
@@ -30,11 +29,11 @@ def test_build_leaves_one_object_and_says_how(tmp_path):
 
 
 def test_load_needs_no_compiler(tmp_path, monkeypatch):
-    CpuProgram.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path,
-                     runtime_directory=device_object.FOLDER)
+    runtime = objects.runtime_in(device_object.FOLDER, Mode.FAST, TOOLCHAIN)
+    CpuProgram.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path, runtime=runtime)
     monkeypatch.setenv("PATH", "")
     y = floats(32)
-    loaded = CpuProgram.load(tmp_path, entries=["k"], mode=Mode.FAST)
+    loaded = CpuProgram.load(tmp_path, entries=["k"], mode=Mode.FAST, runtime=runtime)
     report = loaded.launch("k", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0, args=[written(y)])
     assert np.array_equal(y, np.arange(32))
     assert report.seconds > 0 and report.buffers["y"].store_requests == 0
@@ -67,23 +66,6 @@ def test_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -m64")
     with pytest.raises(ToolNotFound, match="CXX"):
         find_toolchain()
-
-
-@pytest.mark.skipif(TOOLCHAIN.family != "gcc", reason="the compiler is not g++, whose linker is asked for")
-def test_where_the_quicker_linker_fails_the_usual_one_links(tmp_path, monkeypatch):
-    """It is tried once in a process, not for each kernel."""
-    tried = tmp_path / "tried"
-    linker = tmp_path / "ld.gold"
-    linker.write_text(f"#!/bin/sh\necho x >> '{tried}'\necho 'cannot open libstdc++.so' >&2\nexit 1\n")
-    linker.chmod(0o755)
-    monkeypatch.setattr(toolchain, "_linker", lambda: "gold")
-    compiler = dataclasses.replace(TOOLCHAIN, command=(*TOOLCHAIN.command, f"-B{tmp_path}/"))
-    device = objects.runtime_object(device_object.FOLDER, Mode.FAST, TOOLCHAIN).read_bytes()
-    for number in range(2):
-        objects.build(IDENTITY, entries=["k"], mode=Mode.FAST, directory=tmp_path / str(number), toolchain=compiler,
-                      runtime=device)
-        assert (tmp_path / str(number) / objects.object_name(Mode.FAST)).is_file()
-    assert tried.read_text() == "x\n"
 
 
 def test_key_fields_change_with_what_determines_the_object():

@@ -88,6 +88,7 @@ struct wcpu_kernel {
     wcpu_u64 argument_count;
     const wcpu_u8 *argument_sizes;
     const char *argument_kinds;       // 'p' pointer, 'i' integer, 'f' floating point, 's' anything else
+    void *(*shared_place)();          // somewhere in this worker's shared memory, which exists once this was called
     void *(*dynamic_shared)();        // this worker's dynamic shared array; null function: the text declares none
     wcpu_u64 dynamic_capacity;
 };
@@ -102,6 +103,8 @@ enum wcpu_exchange_kind { WCPU_BALLOT = -1, WCPU_SYNCWARP = -2, WCPU_GATHER = -3
 #define WCPU_MEETING                  // g++ merges equal code only where its flags ask for it; see toolchain.py
 #endif
 
+// The runtime is a shared object of its own, which kernels find these in.
+#pragma GCC visibility push(default)
 extern "C" {
 // The CUDA thread that runs. It is the same all through a thread, so the compiler may keep it: hence const.
 wcpu_ids *wcpu_self() __attribute__((const));
@@ -140,6 +143,7 @@ WCPU_MEETING wcpu_row wcpu_words_of_rows(wcpu_ids *self, wcpu_row row, int trans
 struct wcpu_sums { float x, y, z, w; };
 WCPU_MEETING wcpu_sums wcpu_mma(wcpu_ids *self, wcpu_sums sums, wcpu_row a, wcpu_row b, int kind);
 
-__attribute__((visibility("default"))) int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
-__attribute__((visibility("default"))) wcpu_u64 wcpu_symbol_size(void *address);
+int wcpu_run(const wcpu_kernel *kernel, wcpu_launch *launch);
+wcpu_u64 wcpu_symbol_size(void *address);
 }
+#pragma GCC visibility pop

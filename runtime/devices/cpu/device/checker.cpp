@@ -17,7 +17,7 @@ Checker::Checker(Launch &launch) : launch_(launch) {
         dynamic_.begin = (uintptr_t)dynamic();
         dynamic_.end = dynamic_.begin + launch.kernel.dynamic_capacity;
     }
-    find_module(module_, shared_);
+    find_module(launch.kernel, module_, shared_);
     bytes_.resize(shared_.end - shared_.begin);
 }
 

@@ -44,6 +44,7 @@ static void bad_index(const BoundsCheck *check, uintptr_t index) {
 
 }  // namespace warpcpu
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 #define WCPU_SEE(size)                                                                                             \
@@ -104,3 +105,4 @@ void wcpu_atomic_access(void *address, unsigned size) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

@@ -36,6 +36,10 @@ constexpr typename wcpu_count_to<sizeof...(Parameters)>::type wcpu_indices_of(vo
     return {};
 }
 
+// Shared memory is thread-local: the system makes a thread's when the thread first asks for a part of it.
+static thread_local char wcpu_shared_part;
+WCPU_UNSEEN inline void *wcpu_shared_place() { return &wcpu_shared_part; }
+
 #define WCPU_ENTRY(kernel, dynamic_shared, capacity)                                                            \
     extern "C" WCPU_UNSEEN void wcpu_call_##kernel(void **arguments) {                                          \
         wcpu_call(&kernel, arguments, wcpu_indices_of(&kernel));                                                \
@@ -43,4 +47,4 @@ constexpr typename wcpu_count_to<sizeof...(Parameters)>::type wcpu_indices_of(vo
     extern "C" __attribute__((visibility("default"))) const wcpu_kernel wcpu_entry_##kernel = {                 \
         wcpu_call_##kernel, decltype(wcpu_signature_of(&kernel))::count,                                        \
         decltype(wcpu_signature_of(&kernel))::sizes, decltype(wcpu_signature_of(&kernel))::kinds,               \
-        dynamic_shared, capacity};
+        wcpu_shared_place, dynamic_shared, capacity};

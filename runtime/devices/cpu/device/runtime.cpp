@@ -1,4 +1,4 @@
-// The runtime as one translation unit: it is compiled once and linked into every kernel's shared object.
+// The runtime as one translation unit: a shared object, compiled once, that all kernels are linked to.
 #include "scheduler.cpp"
 #include "calls.cpp"
 #include "barriers.cpp"

@@ -1,4 +1,4 @@
-// Questions about the shared object that this runtime is part of.
+// Questions about the shared object of a kernel.
 #pragma once
 
 #include <dlfcn.h>
@@ -35,12 +35,11 @@ static int match_module(dl_phdr_info *info, size_t, void *data) {
     return 1;
 }
 
-// `module`: where this shared object lies. `shared`: its thread-local block on the calling thread, which is the
-// kernel's shared memory (and wcpu_current). The block exists only once the thread has touched it: see below.
-template <class Range> void find_module(Range &module, Range &shared) {
-    wcpu_ids *volatile *touched = (wcpu_ids *volatile *)&wcpu_current;
-    (void)*touched;
-    ModuleSearch search = {(uintptr_t)&match_module, 0, 0, 0, 0};
+// `module`: where the kernel's shared object lies. `shared`: its thread-local block on the calling thread, which is the
+// kernel's shared memory.
+template <class Range> void find_module(const wcpu_kernel &kernel, Range &module, Range &shared) {
+    kernel.shared_place();
+    ModuleSearch search = {(uintptr_t)kernel.call, 0, 0, 0, 0};
     dl_iterate_phdr(match_module, &search);
     module.begin = search.begin, module.end = search.end;
     shared.begin = search.shared_begin, shared.end = search.shared_end;
