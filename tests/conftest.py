@@ -25,7 +25,7 @@ TESTS = Path(__file__).parent
 GARBAGE = 500_000       # objects made between two looks for garbage: at the usual 700 these took 33 of 813 seconds
 DAYS = 14               # that a kernel is kept which no run has made or read
 QUICK = "not long"      # what setup.cfg selects
-MOST_LONG = 4           # parameters of a test that are run among the long ones, but for the case table's
+MOST_LONG = 3           # parameters of a test that are run among the long ones, but for the case table's
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,6 +21,7 @@ from . import near
 
 ELEMENTS = {dtype: np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.value) for dtype in DType}
 EPSILON = float(np.finfo(np.float32).eps)
+AT_ONCE = 1 << 21       # elements of windows that are contracted at once
 # of a product of shorter factors, as a share of it
 LEFT_OUT = {Numerics.TF32X3: 2.0**-20, Numerics.FP16X3: 2.0**-20, Numerics.TF32: 2.0**-10 + 2.0**-20}
 
@@ -59,8 +60,10 @@ class Expected:
 
 def convolve(x: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
     """The layer in float64, (N, C, H, W) to (N, K, P, Q): windows of the padded input, contracted with the filter group
-    by group."""
-    return np.stack([_one_image(image, w, shape) for image in np.asarray(x)])
+    by group, of so many images at once."""
+    images = np.asarray(x)
+    at_once = max(1, AT_ONCE * shape.n // (shape.macs // (shape.k // shape.groups) or 1))
+    return np.concatenate([_some_images(images[at:at + at_once], w, shape) for at in range(0, len(images), at_once)])
 
 
 def expected(x: np.ndarray, w: np.ndarray, shape: ConvShape, *, bias: np.ndarray | None = None,
@@ -186,16 +189,17 @@ PAD_MODES = {Border.ZEROS: "constant", Border.CONSTANT: "constant", Border.REPLI
              Border.SYMMETRIC: "symmetric", Border.CIRCULAR: "wrap"}
 
 
-def _one_image(image: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
+def _some_images(images: np.ndarray, w: np.ndarray, shape: ConvShape) -> np.ndarray:
     mode = PAD_MODES[shape.padding_mode]
     value = {"constant_values": shape.padding_value} if mode == "constant" else {}
-    padded = np.pad(image.astype(np.float64), ((0, 0), *shape.padding), mode, **value)
+    padded = np.pad(images.astype(np.float64), ((0, 0), (0, 0), *shape.padding), mode, **value)
     extent, rank = tuple(d * (f - 1) + 1 for d, f in zip(shape.dilation, shape.taps)), len(shape.taps)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=tuple(range(1, rank + 1)))
-    windows = windows[(slice(None), *(slice(None, None, step) for step in (*shape.stride, *shape.dilation)))]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, extent, axis=tuple(range(2, rank + 2)))
+    windows = windows[(slice(None), slice(None), *(slice(None, None, step) for step in (*shape.stride,
+                                                                                       *shape.dilation)))]
     channels, filters = shape.c // shape.groups, shape.k // shape.groups
     parts = [np.tensordot(w[g * filters:(g + 1) * filters].astype(np.float64),
-                          windows[g * channels:(g + 1) * channels],
-                          axes=(range(1, rank + 2), (0, *range(rank + 1, 2 * rank + 1))))
+                          windows[:, g * channels:(g + 1) * channels],
+                          axes=(range(1, rank + 2), (1, *range(rank + 2, 2 * rank + 2))))
              for g in range(shape.groups)]
-    return np.concatenate(parts)
+    return np.moveaxis(np.concatenate(parts), 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests import algorithms, cases, emitted, golden
+from tests import algorithms, cases, emitted, golden, settings
 from warpconv.codegen.render import render
 
 TEXTS = [(room, name) for room in algorithms.ROOMS for name in golden.names(room)]
@@ -44,5 +44,5 @@ def test_a_reviewed_text_says_nothing_idle(room, name):
 @pytest.mark.long
 def test_no_variant_says_anything_idle():
     found = {case.id: emitted.faults(render(case.plan()).text) for name in algorithms.EVERY
-             for case in cases.variants(name)}
-    assert len(found) > 500 and not {name: faults for name, faults in found.items() if faults}
+             for case in settings.share(cases.variants(name), of=4)}
+    assert len(found) > 200 and not {name: faults for name, faults in found.items() if faults}

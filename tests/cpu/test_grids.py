@@ -47,9 +47,10 @@ def test_few_blocks_do_all_the_work(algorithm, values, limit, mode):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("algorithm", ["direct", "reuse"])
-def test_more_planes_than_a_grid_has_blocks(algorithm):
+@pytest.mark.parametrize("algorithm, values", [("direct", {"block_size_x": 8, "block_size_y": 4}),
+                                               ("reuse", {"warp_columns": 1, "warp_rows": 1})])
+def test_more_planes_than_a_grid_has_blocks(algorithm, values):
     shape = ConvShape(n=65537, c=1, h=2, w=3, k=1, r=2, s=2)
-    plan = checks.planned(shape, algorithm)
+    plan = checks.planned(shape, algorithm, values)
     assert plan.program.steps[0].grid_of(shape)[2] == 65535
     checks.check_kernel(checks.cpu_kernel(plan), shape)

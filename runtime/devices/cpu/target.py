@@ -65,13 +65,15 @@ class CpuTarget:
                    if field[0] not in ("kernel_flags", "link_flags")]
         key = CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine)))
         if settings.disable_jit and cache.find(key) is None:
-            raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT) and the CPU device's own object is in no cache")
+            raise KernelNotBuilt("compiling is off (WARPCONV_DISABLE_JIT) and the CPU device's own object is in no "
+                                 "cache")
 
         def build(folder: Path) -> Mapping[str, Any]:
-            objects.runtime_object(folder, self.mode, toolchain)
-            return {}
+            return {"object": objects.runtime_object(folder, self.mode, toolchain).name}
 
-        return _runtimes.setdefault(name, objects.Runtime(name, cache.fetch(key, build).read(name)))
+        entry = cache.fetch(key, build)
+        made = entry.meta["object"]
+        return _runtimes.setdefault(name, objects.Runtime(made, entry.read(made)))
 
     def _header(self, source: str, cache: DiskCache, toolchain: Toolchain) -> Path | None:
         """A folder of this process with the device's compiled header, which is an entry of the cache, too; it is empty

@@ -28,7 +28,8 @@ from .report import Mode
 _COMMON = ("-std=c++17", "-fPIC", "-w", "-fno-exceptions", "-fno-asynchronous-unwind-tables", "-fno-math-errno",
            "-ffp-contract=off")          # a kernel spells the fmaf that it wants
 _RUNTIME = ("-std=c++17", "-fPIC", "-shared", "-pthread", "-Wl,-Bsymbolic", "-O2", "-fvisibility=hidden",
-            "-fno-asynchronous-unwind-tables", "-ffp-contract=off")         # sums of products round as they are written, with every compiler
+            "-fno-asynchronous-unwind-tables",
+            "-ffp-contract=off")         # sums of products round as they are written, with every compiler
 # -O1 and some passes less compile in half of the time that -O2 takes (g++ 12, 24 kernels of the tests), and a kernel is
 # executed as quickly: fibers and primitives, which are compiled once, take most of that. (-Og compiles in 0.93 of this
 # time and executes in 1.13.)

@@ -218,7 +218,7 @@ def test_a_noexec_cache(tmp_path, device_made, call):
         pytest.skip(f"no mounting here: {done.stderr.decode()[:100]}")
     try:
         assert (call() == 18).all()
-        assert len(list((call.root / "entries").iterdir())) == 2
+        assert any(path.name.startswith("wide") for path in (call.root / "entries").iterdir())
     finally:
         subprocess.run(["umount", "-l", call.root], check=True)
 

@@ -1,5 +1,6 @@
 """Building, loading and launching on the CPU device; constant and dynamic memory; several launches at once."""
 
+import ctypes
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,8 +12,12 @@ from tests.runtime import device_object
 from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, program, read, run,
                                                       source, written)
 from tests.runtime.devices.test_cpu_device_counts import run_convolution
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, CompileError, KernelFault, ToolNotFound
-from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects)
+from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, CompileError, KernelFault, KernelNotBuilt,
+                                     ToolNotFound)
+from warpconv.runtime import env
+from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects,
+                                          target)
 
 TOOLCHAIN = compiler_or_skip()
 IDENTITY = KERNEL + "k(float* y) { y[threadIdx.x] = threadIdx.x; }"
@@ -37,6 +42,20 @@ def test_load_needs_no_compiler(tmp_path, monkeypatch):
     report = loaded.launch("k", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0, args=[written(y)])
     assert np.array_equal(y, np.arange(32))
     assert report.seconds > 0 and report.buffers["y"].store_requests == 0
+
+
+def test_kernels_of_a_mode_share_the_runtime():
+    """One that calls nothing of it, too, which a linker may hold to need no library."""
+    texts = (IDENTITY, KERNEL + "k(float* y) { y[0] = 1.0f; }")
+    for mode in Mode:
+        runs = {ctypes.cast(program(text, mode).unconverted("k")[0], ctypes.c_void_p).value for text in texts}
+        assert len(runs) == 1
+
+
+def test_without_the_runtime_a_kernel_of_the_cache_is_not_built(tmp_path, monkeypatch):
+    monkeypatch.setattr(target, "_runtimes", {})
+    with env.scope(disable_jit=True), pytest.raises(KernelNotBuilt, match="own object is in no cache"):
+        target.CpuTarget().runtime(DiskCache(tmp_path), env.settings())
 
 
 def test_compile_error_carries_the_numbered_source(tmp_path):
