@@ -1,7 +1,7 @@
 """What every room of tests/algorithms tests: its part of the case table on the CPU device, and its emitted texts.
 
 A room's test_room.py has a class of each; what they cover follows from the folder. Quick are a part of the table in
-which most values of all axes occur, at few sizes; with every access checked, a quarter of a part of the variants that
+which most values of all axes occur, at few sizes; with every access checked, a sixth of a part of the variants that
 has every value. Long are the kernels that have the other values, shares of the rest and the proof of every pair;
 ``--whole`` takes all of both.
 """
@@ -30,8 +30,8 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
-QUICK_VALUES = 0.75     # of all values, in the kernels of the table whose execution is quick
-CHECKED_SHARE = 4       # of the part that has every value, which is quick
+QUICK_VALUES = 0.65     # of all values, in the kernels of the table whose execution is quick
+CHECKED_SHARE = 6       # of the part that has every value, which is quick
 LONG_SHARE = 24         # of the table's other kernels; of the variants twice as many
 PAIR_ATTEMPTS, WHOLE_ATTEMPTS = 4, 40      # the second with --whole
 

@@ -52,6 +52,7 @@ def keys(value: object) -> object:
 
 # ---- emit
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("layer", [
     LAYER,
     [*LAYER, "--algorithm", "direct", "--set", "block_size_x=32"],

@@ -56,6 +56,7 @@ def test_one_layer_of_a_file_is_answered_as_if_it_stood_in_options(layers):
         "emit", "--input", "1,1,64,64", "--filter", "1,5,5", "--algorithm", "reuse", "--epilogue", "relu")
 
 
+@pytest.mark.long
 def test_shipped_names_are_files(layers):
     record = json.loads(good("inspect", "twelve_layers", "--layer", "conv1", "--no-measure", "--no-source", "--json"))
     assert record["layer"] == str(read_layers("twelve_layers")[0].shape)

@@ -10,9 +10,9 @@ from warpconv.codegen.select import select
 PLAIN = {"direct", "reuse", "im2win_basic"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.thin(4)
 def test_no_layer_of_many_products_is_left_to_a_plain_kernel(dtype, layout):
     chosen = [(name, shape, select(shape, "sm_90").algorithm) for name, shape in elsewhere.layers(dtype, layout)]
     assert len(chosen) == 84

@@ -149,6 +149,7 @@ def test_evaluation_is_by_the_functions_that_are_given():
     assert evaluate(parse("where(v < 1, -v, exp(v)) * 2 + v"), 0.5, table) == -0.5
 
 
+@pytest.mark.long
 def test_the_tail_of_gelu_is_as_near_to_phi_as_the_bound_says():
     """2^p(x) beside the C library's erfc, on a grid that is far finer than the polynomial can turn."""
     for x in np.linspace(0.0, 14.0, 200_001):

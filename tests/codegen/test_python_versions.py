@@ -106,6 +106,7 @@ for layer in layers:
 """
 
 
+@pytest.mark.long
 @pytest.mark.thin(5)     # 3.10, the oldest, is quick
 @pytest.mark.parametrize("version", _claimed())
 def test_the_same_text_everywhere(version, tmp_path, capsys):

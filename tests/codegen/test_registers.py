@@ -26,7 +26,7 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
           "staged": dict(DEPTHWISE, h=14, w=14), "patch": dict(DEPTHWISE, r=13, s=13, padding=6)}
 
 
-@pytest.mark.thin(12)
+@pytest.mark.thin(36)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_defaults_keep_what_the_plan_promises(algorithm):
     shape = ConvShape(**LAYERS.get(algorithm, dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1)))
@@ -49,7 +49,7 @@ SPILLED = [
                                          padding_mode="replicate", dtype="float16"))]
 
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @pytest.mark.parametrize("operation, arch, algorithm, layer", SPILLED)
 def test_defaults_that_had_spilled(operation, arch, algorithm, layer):
     made = plan_layer(ConvShape(**layer), arch=arch, operation=operation)

@@ -77,6 +77,7 @@ def test_what_is_no_spec_at_all(data):
         decode(KernelSpec, data)
 
 
+@pytest.mark.long
 def test_canonical_text_is_that_of_equal_values_only():
     plans = [case.plan() for case in cases.every_value()]
     assert len({canonical(plan.spec) + canonical(plan.settings()) for plan in plans}) == len(

@@ -169,6 +169,7 @@ def test_digests_are_the_same_for_equal_plans_made_apart():
     assert plan_digest(again) == plan_digest(BASE) and key(again) == key(BASE)
 
 
+@pytest.mark.long
 def test_names_are_safe_for_files_and_c():
     for case in cases.every_value():
         try:

@@ -78,9 +78,9 @@ def test_exchanges_replace_loads_by_shuffles(rows):
         assert found["LDG"] / found["FFMA"] < 0.5 * plain["LDG"] / plain["FFMA"]
 
 
+@pytest.mark.long
 @needs_disassembler
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.thin(2)
 def test_packing_shifts_and_selecting_does_not(rows):
     assert counts("packed", rows)["SHF"] >= counts("select", rows)["SHF"] + 15
 

@@ -14,7 +14,7 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.batch import summed_batch
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass, replace
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS
 from warpconv.codegen.parts import partial_sums
@@ -35,6 +35,12 @@ MOST_OUTPUTS_NCHW = 28
 # 64 images, 7^2 with stride 2, one column and 4x4 outputs: 3x3, 1152 channels 13.8 and 27.3 us, 5x5, 768 channels 15.6
 # and 24.2, 7x7 26.8 and 24.1
 FEW_TAPS, SEVERAL_TAPS = 9, 25
+MIDDLING = 24               # columns of a plane
+# Tiles of layers without stride, zeros outside: of 16 bits up to 5x5 wide, else tall. H200, 2026-11-28, 3x3, 5x5, 7x7,
+# us for what tiles of 7 x 4 took: 128x96x56^2 float16 53, 72, 136 for 69, 92, 159, bfloat16 49, 73, 125 for 68, 89,
+# 125, float32 87, 104, 132 for 102, 122, 138; 128x384x14^2 float16 20, 29, 42 for 27, 36, 42. With strides nothing else
+# is better everywhere.
+WIDE_OUTPUTS, WIDE_ROWS_MIDDLING = 32, 3
 STRIP_ROWS = 64
 # Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it
 # takes 74 us on 32x128x112^2 at 3x3 in float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
@@ -93,12 +99,9 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
     options = FilterGradientOptions(tap_rows=tap_rows, tap_columns=tap_columns, vector=vector)
     p, q = (56, 56) if shape is None else (shape.p, shape.q)
     if not nhwc:
-        # on small planes tiles are many rather than large: a block has an image's few for all its threads
-        taps = spec.r * spec.s
-        narrow = q <= 4 and taps <= SEVERAL_TAPS or q <= 8 and spec.stride[1] > 1 and taps <= FEW_TAPS
-        columns = 1 if narrow else 4 if q % 4 == 0 or q > 24 or q > 8 and taps <= SEVERAL_TAPS else min(q, 2)
-        options = replace(options, columns=columns, rows=_share(p, MOST_OUTPUTS_NCHW // columns))
-        fitting = [v for v in (4, 2) if shape is not None and shape.w % v == q % v == 0]
+        rows, columns, widest = _tile(spec, p, q)
+        options = replace(options, columns=columns, rows=rows)
+        fitting = [v for v in (4, 2) if shape is not None and v <= widest and shape.w % v == q % v == 0]
         return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
                                             1))
     few = tap_rows * tap_columns * vector <= FEW_SUMS
@@ -106,6 +109,22 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
         return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
     most = 7 if few else 4 if tap_rows * tap_columns * vector <= MOST_SUMS else 2
     return replace(options, columns=min(4, q), rows=_share(p, most))
+
+
+def _tile(spec: KernelSpec, p: int, q: int) -> tuple[int, int, int]:
+    """Rows and columns of a tile in NCHW, and the most columns that are loaded together. On small planes tiles are many
+    rather than large: a block has an image's few for all its threads."""
+    taps, short = spec.r * spec.s, spec.dtype.lanes == 2
+    dense = spec.stride[1] == 1 and spec.padding_mode is Border.ZEROS and q > 8 and taps <= MOST_SUMS
+    if dense and short and taps <= SEVERAL_TAPS:
+        return _share(p, WIDE_OUTPUTS // 8) if q > MIDDLING else min(p, WIDE_ROWS_MIDDLING), 8, 4
+    narrow = q <= 4 and taps <= SEVERAL_TAPS or q <= 8 and spec.stride[1] > 1 and taps <= FEW_TAPS
+    broad = q % 4 == 0 or q > MIDDLING or q > 8 and taps <= SEVERAL_TAPS or dense and short
+    columns = 1 if narrow else 4 if broad else min(q, 2)
+    if dense and not short and (q > 28 or q > MIDDLING and taps <= SEVERAL_TAPS):
+        return _share(p, WIDE_OUTPUTS // columns), columns, 2 if taps <= FEW_TAPS else 4
+    return (_share(p, MOST_OUTPUTS_NCHW // columns), columns,
+            2 if dense and spec.dtype is DType.FLOAT16 else 4)
 
 
 def _strips(spec: KernelSpec) -> bool:
@@ -212,14 +231,14 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                       workspaces=(partial_sums.workspace(elements, options.chunks),))
     sums = options.tap_rows * options.tap_columns * (options.vector if spec.layout is Layout.NHWC else 1)
     outputs = options.rows * options.columns
-    if taps:
+    if taps:        # releases of the compiler differ by 24 bytes where 25 sums stand beside rows of vectors
         across = made.vectors_read if made.together else made.columns_read      # loads of a row of x
         held = 1 if spec.layout is Layout.NCHW else options.vector              # channels
         cost = Cost(unit=f"32 x {options.rows} x {options.columns} outputs", shuffles=0, fma=outputs * sums,
                     warp_loads=made.rows_read * across + outputs // (options.vector if made.together else 1),
                     registers=min(255, 40 + sums + held * (outputs + made.columns_read)),
                     direct_loads=outputs * (1 + options.tap_rows * options.tap_columns),
-                    no_spills=not _loads_ahead(spec, options, sums))
+                    no_spills=not _loads_ahead(spec, options, sums) and not (made.together and sums > FEW_TAPS))
         phrase = (f"{options.tap_rows} x {options.tap_columns} taps in a thread, over {options.rows} x "
                   f"{options.columns} outputs at a time, in {options.chunks} chunks")
     else:

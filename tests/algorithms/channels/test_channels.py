@@ -377,7 +377,7 @@ def test_planned_defaults_stay_in_registers():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])

@@ -30,8 +30,8 @@ def test_plan_values_that_cannot_be(changes, values, words):
 
 
 @pytest.mark.parametrize("changes, promised", [
-    ({"dilation": 2}, False), ({"stride": 2}, False), ({}, True), ({"layout": "NCHW", "dilation": 2}, True),
-    ({"r": 3, "s": 3, "dilation": 2}, True)])
+    ({"dilation": 2}, False), ({"stride": 2}, False), ({}, True), ({"layout": "NCHW", "dilation": 2}, False),
+    ({"layout": "NCHW", "r": 3, "s": 3, "padding": 1}, True), ({"r": 3, "s": 3, "dilation": 2}, True)])
 def test_tiles_beside_many_sums_promise_no_registers(changes, promised):
     """The compiler loads ahead what a tile reads, beside 49 sums beyond all registers: a pack takes it as it is."""
     made = plan_layer(layer(**{"dtype": "bfloat16", "c": 1, "k": 1, "groups": 1, **changes}), arch="sm_89",

@@ -66,6 +66,7 @@ def test_a_limit_on_the_workspace_takes_fewer_shares():
     assert less.program.workspace_bytes(layer) <= needed // 3
 
 
+@pytest.mark.long
 @pytest.mark.nvcc
 def test_defaults_do_not_spill():
     for c, h, k, r, stride in ((64, 56, 64, 3, 1), (512, 7, 2048, 1, 1), (512, 14, 512, 3, 2)):

@@ -183,7 +183,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(7, 96, padding="valid", column=True), {}),
     (pixels(8, 255, padding=((0, 0), (4, 4))), {"taps": 16, "octets": 1, "each": 8, "steps": 1})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(10)
+@pytest.mark.thin(20)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, **values), shape, mode=Mode.CHECK)

@@ -242,7 +242,7 @@ def main_loop(text: str, entry: str) -> list[str]:
     return max(loops, key=lambda loop: (sum("FFMA" in what for what in loop), -len(loop)))
 
 
-@pytest.mark.thin(8)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.skipif(sass.available() is None, reason=f"no disassembler; {sass.WAYS}")
 @pytest.mark.parametrize("algorithm, number, layout", [

@@ -132,7 +132,7 @@ def test_estimates_are_near_what_layers_took_in_nchw(c, size, taps, k, stride, g
 
 # ---- what is executed
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("padding", [0, 1])
 @pytest.mark.parametrize("order", ["taps", "table"])
@@ -157,7 +157,7 @@ def test_sectors_and_banks_are_as_planned(order, padding):
     assert found.shared_wavefronts - found.shared_requests == 3 * filters.load_requests
 
 
-@pytest.mark.thin(4)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("mode, values", [
     ("zeros", {}), ("constant", {}), ("replicate", {}), ("zeros", dict(splits=2)),

@@ -227,6 +227,7 @@ def test_what_the_scale_has_no_room_for_is_made_by_float32_units():
 
 # ---- what compilers make of it
 
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_90", pytest.param("sm_80", marks=pytest.mark.long),
                                   pytest.param("sm_89", marks=pytest.mark.long),

@@ -164,7 +164,7 @@ def test_refusals_are_in_words():
     assert "min_blocks" in reason({"min_blocks": 80})
 
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_80", "sm_90", "sm_120"), (
     {}, {"t": 3, "r": 3, "s": 3, "padding": 1}, {"c": 3}, {"k": 48, "c": 96})))

@@ -174,7 +174,7 @@ def test_refusals_are_in_words():
     assert "min_blocks" in reason({"min_blocks": 40}) and "at least 16" in reason({"tile_m": 8})
 
 
-@pytest.mark.thin(2)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch, layers", settings.in_turn(("sm_80", "sm_90"), (
     (128, 56, 128, 3), (1024, 14, 2048, 1), (96, 56, 192, 3), (512, 14, 512, 3))))

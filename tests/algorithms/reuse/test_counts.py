@@ -59,7 +59,7 @@ def sub_block(size: int, variant: str, edges: str = "direct", exchange: str = ""
 
 @pytest.mark.parametrize("edges", ["direct", "predicated"])
 @pytest.mark.parametrize("size", TABLE)
-@pytest.mark.thin(5)
+@pytest.mark.thin(10)
 def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
     counts = {name: sub_block(size, name, edges)[1].buffers["x"] for name in VARIANTS}
     requests = {name: count.load_requests for name, count in counts.items()}
@@ -68,7 +68,7 @@ def test_warp_loads_and_sectors_of_a_sub_block(size, edges):
     assert round(requests["direct"] / requests["both"], 1) == RATIOS[size]
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.parametrize("size", TABLE)
 def test_sectors_are_those_of_the_addresses(size):
     """A load at a column that is a multiple of 8 floats touches 4 sectors of 32 bytes, any other 5."""

@@ -190,7 +190,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(90, 264, channels=24, h=2, n=1), {"outputs": 8, "sequences": 16}), (pixels(7, 96, padding="valid"), {}),
     (pixels(64, 255, padding=((0, 0), (4, 60)), channels=33), {"outputs": 32, "sequences": 32, "team": 2})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(10)
+@pytest.mark.thin(20)
 def test_every_access_checked(shape, values):
     shape = replace(shape, **FLOAT)
     check(planned(shape, STEPS, **values), shape, mode=Mode.CHECK)

@@ -168,7 +168,7 @@ def test_defaults_with_every_border(shape, mode):
     (pixels(90, 264, channels=24, h=2, n=1), {"taps": 8, "groups": 3, "run": 16, "channels": 16}),
     (pixels(7, 96, padding="valid"), {}), (pixels(33, 255, channels=33), {"channels": 32, "taps": 16, "run": 16})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(10)
+@pytest.mark.thin(20)
 def test_every_access_checked(shape, values):
     shape = replace(shape, **FLOAT)
     check(planned(shape, **values), shape, mode=Mode.CHECK)

@@ -273,6 +273,7 @@ def test_quarters(shape, values, dtype):
     checks.check_checked(made, shape)
 
 
+@pytest.mark.long
 @on_the_cpu
 def test_quarters_read_shared_memory_without_conflicts():
     """14 x 14 floats: eight planes, four corners, no bank twice. Passes over the banks, by hand, of one warp: a row of
@@ -366,7 +367,7 @@ def test_planned_defaults_do_not_spill(dtype, arch, layers):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (side, size, entry)
 
 
-@pytest.mark.thin(5)
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC] or not sass.available(),
                     reason="NVRTC and a disassembler are not installed")
 @pytest.mark.parametrize("size, mode", [(3, "zeros"), (5, "zeros"), (7, "zeros"), (3, "reflect"), (5, "reflect")])

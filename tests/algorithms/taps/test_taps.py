@@ -186,7 +186,7 @@ def test_what_is_not_finite_stays_in_its_group(each):
 
 # ---- what compilers make of it
 
-@pytest.mark.thin(9)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", pytest.param("sm_89", marks=pytest.mark.long),
                                   pytest.param("sm_100", marks=pytest.mark.long),

@@ -74,6 +74,7 @@ def test_plan_values_that_do_not_go_together(values, says):
             "shifts": 1, "vector": 1, "store_vector": 1, **values})
 
 
+@pytest.mark.thin(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", LAYERS)
 def test_first_layers_take_it(sizes, layout):
@@ -115,6 +116,7 @@ def drawn(seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal((1, 14, 14, 3)).astype("f4"), rng.standard_normal((8, 3, 3, 3)).astype("f4")
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -129,6 +131,7 @@ def test_products_that_fill_up_an_instruction_do_not_spread_what_is_not_finite(l
     assert (np.isposinf(y) == np.isposinf(ieee)).all() and (np.isnan(y) == np.isnan(ieee)).all()
 
 
+@pytest.mark.long
 @on_cpu_device
 def test_ways_to_copy_and_to_store_give_the_same_bits():
     """Tiles of 64 outputs have their scale each, so what is changed is not the tile."""
@@ -160,6 +163,7 @@ def dark_windows(layout: str) -> tuple[np.ndarray, np.ndarray]:
     return (x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()), w
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -200,6 +204,7 @@ def test_sums_of_high_parts_begin_at_zero_every_32_products():
 RINGS = ((2, 2, 1, 4, 1), (2, 3, 2, 8, 1), (3, 4, 1, 4, 1), (2, 4, 2, 4, 2), (2, 2, 1, 4, 2), (3, 6, 2, 4, 2))
 
 
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("ring", RINGS)
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])
@@ -265,6 +270,7 @@ def test_the_default_is_no_less_exact_than_float32_units(kind, layout):
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
+@pytest.mark.thin(4)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch", ["sm_90"])
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])

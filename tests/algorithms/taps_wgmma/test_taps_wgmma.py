@@ -101,6 +101,7 @@ def drawn(h: int, w: int, c: int, k: int, size: int, layout: str, seed: int = 3)
     return x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy(), w_
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("w", [16, 17])
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -115,6 +116,7 @@ def test_what_pairs_have_beside_a_window_does_not_spread_what_is_not_finite(layo
         assert (same(y) == same(direct)).all()
 
 
+@pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_ways_to_copy_and_to_take_turns_give_the_same_bits(layout):
@@ -128,6 +130,7 @@ def test_ways_to_copy_and_to_take_turns_give_the_same_bits(layout):
     assert all((one == made[0]).all() for one in made)
 
 
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("h, w", [(21, 21), (22, 21), (21, 22), (16, 24)])
 @pytest.mark.parametrize("stride", [1, 2, 3])
@@ -140,6 +143,7 @@ def test_lines_and_planes_of_every_parity(layout, stride, h, w):
     np.testing.assert_allclose(y.astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("sizes", [
     dict(c=1, h=3, w=5, r=3, s=3), dict(n=2, c=2, h=9, w=1, r=1, s=1), dict(h=33, w=33, r=4, s=4),
@@ -165,6 +169,7 @@ def test_a_filter_that_fits_once_and_not_twice_is_refused_where_both_are_needed(
     assert ALGORITHM.defaults(spec, None).vector == 8
 
 
+@pytest.mark.thin(4)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sizes", [LAYERS[0], LAYERS[2], *(pytest.param(sizes, marks=pytest.mark.long)

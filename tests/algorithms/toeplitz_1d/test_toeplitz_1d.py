@@ -180,7 +180,7 @@ def test_defaults_with_every_border(shape, mode):
     (layer(90, 264, multiplier=3, h=2, n=1), {"columns": 32, "store_vector": 8, "tiles": 1, "warps": 1}),
     (layer(8, 255, padding=((0, 0), (4, 4))), {"columns": 32, "store_vector": 2, "weights": "shared"})],
     ids=lambda value: str(value) if value else "")
-@pytest.mark.thin(10)
+@pytest.mark.thin(20)
 def test_every_access_checked(shape, values, dtype):
     shape = replace(shape, dtype=dtype)
     check(planned(shape, STEPS, **values), shape, mode=Mode.CHECK)

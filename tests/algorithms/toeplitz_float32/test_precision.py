@@ -99,8 +99,8 @@ def test_it_is_within_its_bound(name, mode):
     assert 1e-8 < np.linalg.norm(y - exact.output) / np.linalg.norm(exact.output) < 2e-7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["signed", "non-negative"])
-@pytest.mark.thin(2)
 def test_sums_left_in_the_tensor_cores_would_fail_the_bound(kind):
     """The text with sums that go on from row to row: the emulated tensor cores cut them, as a GPU's do. One scale for
     all pixels and weights, so that there is one for all sums."""

@@ -177,8 +177,8 @@ def test_each_row_of_a_sub_block_is_read_once_and_matrices_without_conflicts():
 
 # ---- what compilers make of it
 
+@pytest.mark.long
 @nvrtc
-@pytest.mark.thin(3)
 @pytest.mark.parametrize("shape", [plane(4096, 9), plane(4096, 15), plane(4096, 31)], ids=str)
 def test_the_machine_code_has_the_planned_matrix_instructions_and_few_moves(shape):
     """A loop over the filter's rows; operands lie as instructions take them, but for a second order of the filter's."""

@@ -273,7 +273,7 @@ def test_planned_defaults_do_not_spill(arch, shapes):
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (str(shape), entry)
 
 
-@pytest.mark.thin(6)
+@pytest.mark.long
 @pytest.mark.skipif(not compilers.available()[compilers.CompilerKind.NVRTC] or not sass.available(),
                     reason="NVRTC and a disassembler are not installed")
 @pytest.mark.parametrize("matrix, split", [("sparse", 0), ("dense", 4)])

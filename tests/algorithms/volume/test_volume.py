@@ -75,7 +75,7 @@ def test_dense_layers_are_done_by_tensor_cores(layer, operation, algorithm):
     assert plan_layer(shape(3, **layer), arch="sm_90", operation=operation).spec.algorithm == algorithm
 
 
-@pytest.mark.thin(8)
+@pytest.mark.thin(24)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("layer", [
     dict(size=3), dict(size=5), dict(size=3, dtype="float16"), dict(size=5, dtype="bfloat16"),

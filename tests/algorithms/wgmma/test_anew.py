@@ -27,7 +27,7 @@ def test_a_filter_with_distant_rows_is_left_to_float32_units():
     assert reference.compare(y, x, w, shape, numerics=Numerics.FP16X3).within
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("padding, small, left", [
     (1, np.s_[2, :, 0, 0], True), (0, np.s_[2, :, 0, 0], True), (1, np.s_[2, 32, 0, 0], False)],

@@ -163,7 +163,7 @@ def test_split_factors_are_no_less_exact_than_float32_units(name, values, layout
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(12)
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 def test_boxes_of_phases_are_no_less_exact(kind):
@@ -236,7 +236,7 @@ def test_it_is_within_its_bound(values):
     assert 1e-8 < np.linalg.norm(y - exact) / np.linalg.norm(exact) < 2e-7
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("precision_", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("pixels, sampled", [(192, True), (272, False)])
@@ -318,7 +318,7 @@ def test_each_filter_has_its_scale(scales):
 
 # ---- what compilers make of it
 
-@pytest.mark.thin(4)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("sizes, n, way, layout", [
     (LAYERS[1], 32, "fp16x3", "NHWC"), (LAYERS[6], 1, "fp16x3", "NHWC"), (LAYERS[2], 32, "fp16x3", "NCHW"),
@@ -333,7 +333,7 @@ def test_sums_stay_in_registers(sizes, n, way, layout):
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("values", [
     dict(form="halo", filters=128, pixels=144, rows=4, columns=28), dict(form="im2col", filters=256, pixels=72),

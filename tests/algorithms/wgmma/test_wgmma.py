@@ -88,6 +88,7 @@ def test_boxes_of_a_filter_column_are_for_several_columns():
         plan_layer(small(), algorithm="wgmma", settings={**given, "boxes": 1})
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("changes", [
     dict(), dict(stride=2), dict(stride=(2, 1), r=5, s=2, padding=((2, 1), (0, 1))),
@@ -111,6 +112,7 @@ def test_boxes_of_a_column_are_taken_where_others_would_drop_columns():
     assert made.by_columns and made.rows * made.columns == made.pixels
 
 
+@pytest.mark.thin(3)
 @on_cpu_device
 @pytest.mark.parametrize("changes", [
     dict(), dict(stride=(2, 1)), dict(stride=(1, 2), k=33, layout="NCHW"),
@@ -298,6 +300,7 @@ def test_what_is_not_finite_stays_in_its_image_and_pixel(h, k, values):
 
 # ---- what is chosen
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("sizes", LAYERS)
 @pytest.mark.parametrize("n", [1, 32])
 def test_it_is_chosen_where_the_chip_has_it(sizes, n):
@@ -386,6 +389,7 @@ def test_a_residual_is_added_in_place():
 
 # ---- what compilers make of it
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @pytest.mark.parametrize("sizes, n", [(LAYERS[1], 32), (LAYERS[2], 32), (LAYERS[6], 1),
                                       *(pytest.param(sizes, n, marks=pytest.mark.long)
@@ -397,7 +401,7 @@ def test_sums_stay_in_registers(sizes, n):
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 
 
-@pytest.mark.thin(3)
+@pytest.mark.long
 @pytest.mark.nvcc
 @pytest.mark.parametrize("c, h, k, n", [(64, 56, 256, 32), (1024, 14, 512, 32), (512, 7, 2048, 32),
                                         pytest.param(1152, 7, 320, 32, marks=pytest.mark.long),

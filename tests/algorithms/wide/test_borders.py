@@ -221,7 +221,7 @@ LOADS = [dict(loads="registers", prefetch_rows=2, stage_steps=1), dict(loads="as
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.thin(8)
+@pytest.mark.thin(16)
 def test_every_border_however_rows_are_loaded(mode, values):
     """Strips with an interior, packed rows, images smaller than the filter, more padding than filter; 16 bits."""
     for i, (h, w, padding, dtype) in enumerate([
@@ -303,6 +303,7 @@ def test_patch_has_every_border(mode):
         checks.check_checked(planned(shape, algorithm="patch"), shape, seed=i)
 
 
+@pytest.mark.long
 @on_cpu_device
 def test_the_same_bits_as_of_a_padded_copy():
     rng = settings.generator(3)

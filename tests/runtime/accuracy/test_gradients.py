@@ -52,7 +52,7 @@ def test_it_is_the_tests_own(name, operation):
     assert compare_gradient(wrong, given, shape, plan.spec).worst_ratio == np.inf
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(6)
 @pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 @pytest.mark.parametrize("name, operation", CASES)
 def test_a_gradient_is_executed_and_counted(name, operation):

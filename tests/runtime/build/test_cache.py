@@ -263,6 +263,7 @@ def run_children(root, log, *args, count=6):
     return found
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("damaged", [False, True])
 def test_six_processes_build_once(tmp_path, damaged):
     disk = DiskCache(tmp_path / "cache")

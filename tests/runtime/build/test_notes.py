@@ -75,6 +75,7 @@ def unplannable(monkeypatch):
     monkeypatch.setattr(kernels, "plan_of", plan)
 
 
+@pytest.mark.long
 def test_a_second_process_imports_no_planner(own):
     def run() -> list[str]:
         done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True,

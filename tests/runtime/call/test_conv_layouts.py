@@ -221,7 +221,7 @@ def test_unknown_layouts(layout):
     assert caught.value.argument == "layout" and "NHWC" in caught.value.hint
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(9)
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("n, c, k, size, padding", [(3, 72, 28, 1, 0), (1, 9, 40, 1, 0), (2, 16, 24, 3, 1)])
 def test_single_pixels_have_their_channels_side_by_side_in_both_orders(name, n, c, k, size, padding, copies):

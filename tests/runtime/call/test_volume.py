@@ -211,7 +211,7 @@ def test_a_layer_of_one_tap_is_checked_as_volumes_are(options, argument):
     assert caught.value.argument == argument
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(12)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype, algorithm", [
     (dtype, name) for rows in (registry.VOLUMES, registry.ALGORITHMS, registry.GRADIENTS) for name, row in rows.items()

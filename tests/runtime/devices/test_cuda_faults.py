@@ -89,6 +89,7 @@ def test_memory_that_ends_in_the_middle_of_a_program(cuda, torch, kernel, worksp
     assert len(cuda.launched) == 4 and memory.pool.held_bytes() < 1.2 * sum(sizes) + 2048
 
 
+@pytest.mark.long
 def test_ten_thousand_calls_hold_no_more_memory_than_the_first(cuda, torch, kernel):
     shapes = [ConvShape(n=n, c=64, h=h, w=h, k=64, r=3, s=3, padding=1, dtype="float16")
               for n in range(1, 9) for h in range(4, 14)]
