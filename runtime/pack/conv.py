@@ -205,7 +205,9 @@ class PackConv(Shared):
             if ordinal not in self._kernels:
                 from warpconv.runtime.devices.cuda import contexts
                 arch = DEFAULT_ARCH if ordinal is None else Arch.read(contexts.arch(ordinal))
-                request = Request(layer=self.shape, hardware=Hardware.of(arch), epilogue=self.epilogue,
+                # of single pixels the kernel may be one in the other order
+                layer = replace(self.shape, layout=self._spec.layout)
+                request = Request(layer=layer, hardware=Hardware.of(arch), epilogue=self.epilogue,
                                   numerics=self._spec.numerics, operation=self._spec.operation)
                 found = self._pack.find(request, device=ordinal) or self._pack.find(
                     replace(request, algorithm=self._spec.algorithm), device=ordinal)

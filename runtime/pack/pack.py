@@ -12,7 +12,7 @@ from typing import Any
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
-from warpconv.codegen.request import Request
+from warpconv.codegen.request import Request, of_pixels
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
 from warpconv.runtime import env, forks, paths
@@ -100,8 +100,8 @@ class Pack(Shared):
         target = resolve_device(device, None, shape)
         wanted = None if arch is None else Arch.parse(arch)
         hardware = Hardware.of(wanted or _device_arch(target) or DEFAULT_ARCH)
-        request = Request(layer=shape, hardware=hardware, algorithm=algorithm,
-                          epilogue=steps, workspace_limit=call_limit(workspace_limit),
+        request = Request(layer=of_pixels(shape) if algorithm == "auto" else shape, hardware=hardware,
+                          algorithm=algorithm, epilogue=steps, workspace_limit=call_limit(workspace_limit),
                           numerics=numerics_of(accum_dtype, precision))
         kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:

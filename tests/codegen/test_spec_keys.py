@@ -40,6 +40,7 @@ LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="f
           "taps_wgmma": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2, dtype="float16"),
           "taps": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "staged": DEPTHWISE, "patch": DEPTHWISE,
+          "sequence": dataclasses.replace(DEPTHWISE, h=1, r=1, s=31, w=60, padding=(0, 15)),
           "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
           "pixels": dataclasses.replace(DEPTHWISE, dtype="uint8"),
           "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),

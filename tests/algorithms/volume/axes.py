@@ -28,7 +28,7 @@ FILTER_AXES: Mapping[str, tuple] = {
     "threads": (32, 128), "block": ((8, 4), (8, 16), (32, 4)), "tile": ((1, 1), (2, 2), (2, 4)), "pieces": (1, 2),
     "stages": (2, 3), "vector": (1, 2, 4), "load_vector": (1, 4)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2), "h": (5, 9, 14), "w": (11, 18, 20, 36)}
-GRADIENT_SIZES: Mapping[str, tuple] = {"n": (1, 2), "h": (5, 9), "w": (11, 20)}
+GRADIENT_SIZES: Mapping[str, tuple] = {"n": (1, 2), "h": (5, 9), "w": (11, 18, 20, 36)}
 USUAL = {"c": 8, "k": 8, "groups": 8, "d": 9, "t": 3}
 
 

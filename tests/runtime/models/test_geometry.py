@@ -10,6 +10,7 @@ from warpconv.runtime.models.source import read_model
 
 # op, input, filter, attributes
 CASES = {
+    "one pixel": ("Conv", (1, 5, 1, 1), (7, 5, 1, 1), {}),
     "plain": ("Conv", (2, 3, 8, 9), (4, 3, 3, 3), {}),
     "kernel_shape": ("Conv", (1, 3, 8, 9), (4, 3, 3, 2), {"kernel_shape": [3, 2]}),
     "pads": ("Conv", (1, 2, 7, 8), (3, 2, 3, 3), {"pads": [1, 0, 2, 3]}),
@@ -27,7 +28,6 @@ CASES = {
     "volume dilated": ("Conv", (1, 4, 7, 6, 8), (8, 1, 3, 2, 3), {"group": 4, "dilations": [2, 1, 2],
                                                                   "pads": [1, 1, 1, 1, 1, 1]}),
     "volume same": ("Conv", (1, 2, 5, 6, 7), (3, 2, 2, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 1, 1]}),
-    "one pixel": ("Conv", (1, 5, 1, 1), (7, 5, 1, 1), {}),
     "transposed": ("ConvTranspose", (1, 3, 5, 4), (3, 2, 3, 3), {}),
     "transposed stride": ("ConvTranspose", (2, 3, 5, 4), (3, 2, 3, 2), {"strides": [2, 3], "pads": [1, 0, 1, 1]}),
     "transposed more": ("ConvTranspose", (1, 3, 5, 4), (3, 2, 3, 3),
