@@ -30,7 +30,7 @@ from warpconv.runtime.devices.cpu import Mode
 
 SIZES_EACH = 2
 MOST_MACS = 100_000_000         # more take emulated tensor cores seconds
-QUICK_VALUES = 0.65     # of all values, in the kernels of the table whose execution is quick
+QUICK_VALUES = 0.55     # of all values, in the kernels of the table whose execution is quick
 CHECKED_SHARE = 6       # of the part that has every value, which is quick
 LONG_SHARE = 24         # of the table's other kernels; of the variants twice as many
 PAIR_ATTEMPTS, WHOLE_ATTEMPTS = 4, 40      # the second with --whole

@@ -52,6 +52,7 @@ def test_the_source_distribution_has_tests_docs_and_changelog(tmp_path):
     assert wanted <= names, sorted(wanted - names)[:9]
 
 
+@pytest.mark.long
 def test_what_is_installed_has_every_module_and_emits(tmp_path):
     """An editable installation finds what setup.cfg forgets."""
     site = tmp_path / "site"

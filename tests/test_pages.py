@@ -106,7 +106,7 @@ def runnable():
     return found
 
 
-@pytest.mark.thin(4)
+@pytest.mark.thin(8)
 @pytest.mark.parametrize("block", runnable())
 def test_python(block, tmp_path):
     before = [other.text for other in blocks("python") if other.page == block.page and other.line < block.line]

@@ -25,7 +25,7 @@ def process(*arguments: str, **options) -> subprocess.CompletedProcess:
                           timeout=60, **options)
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @pytest.mark.parametrize("arguments", [["emit", *SMALL], ["explain", *SMALL], ["env", "--json"], ["--help"]],
                          ids=lambda words: words[0])
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
@@ -36,6 +36,7 @@ def test_a_full_disk_is_one_message(arguments):
     assert done.stderr == "warpconv: standard output cannot be written: No space left on device\n"
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("arguments", [["emit", *SMALL], ["explain", *SMALL]], ids=lambda words: words[0])
 def test_a_closed_output_is_one_message(arguments):
     done = process(*arguments, preexec_fn=lambda: os.close(1))

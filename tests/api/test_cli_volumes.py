@@ -154,6 +154,7 @@ def test_build_of_a_layer_in_options(tmp_path):
     assert kernel.layers == ("c1_k1_3x3x3_s1_p1",) and kernel.spec.is_volume
 
 
+@pytest.mark.thin(2)
 @pytest.mark.parametrize("operation, counted", [("data_gradient", "dy"), ("filter_gradient", "x")])
 def test_a_gradient_is_inspected(operation, counted):
     """Executed and counted, beside its exact value."""

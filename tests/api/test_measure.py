@@ -23,7 +23,7 @@ LAYERS = [("direct", dict(c=2, h=64, w=64, k=1, r=3, s=3), {}),
           ("reuse", dict(c=1, h=64, w=64, k=1, r=5, s=5), {"rows": "reload"})]
 
 
-@pytest.mark.thin(12)
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm, sizes, settings", LAYERS)
 def test_one_warp_loads_what_was_planned(algorithm, sizes, settings):
     plan = plan_layer(ConvShape(**sizes), algorithm=algorithm, settings=settings)

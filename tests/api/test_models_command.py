@@ -70,6 +70,7 @@ def test_explain(path):
     assert "issue slots" in one.output                      # every algorithm's answer, as for any layer
 
 
+@pytest.mark.long
 def test_a_measured_layer_is_told_with_its_time(path, tmp_path):
     """A database's own time stands in the table, marked."""
     from warpconv.runtime.models.source import read_model

@@ -53,6 +53,7 @@ def test_a_layer_that_fails_is_a_row_and_stops_nothing(tmp_path, monkeypatch):
     assert "too large" in (tmp_path / "README.md").read_text()
 
 
+@pytest.mark.long
 def test_every_layer_has_a_plan_for_its_trial_and_for_itself():
     from warpconv.codegen.select import plan_layer
     for wall in BY_KEY.values():

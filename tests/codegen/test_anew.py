@@ -96,9 +96,9 @@ def test_a_filter_gradient_keeps_its_bits():
 
 # ---- how long
 
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.thin(4)
 def test_a_sum_that_is_nan_is_left(form):
     """Where every pixel is NaN a sum takes its first 32 products; where all are infinite it takes all 9 * 32. Blocks of
     outputs that do not exist take 32 of either."""

@@ -85,6 +85,7 @@ def test_packing_shifts_and_selecting_does_not(rows):
     assert counts("packed", rows)["SHF"] >= counts("select", rows)["SHF"] + 15
 
 
+@pytest.mark.long
 @needs_disassembler
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("exchange", EXCHANGES)

@@ -50,7 +50,7 @@ def fresh():
 
 # ---- the text
 
-@pytest.mark.thin(16)
+@pytest.mark.thin(32)
 @pytest.mark.parametrize("algorithm", BORDERED)
 def test_two_values_have_one_text_and_one_key(algorithm):
     found = bordered(algorithm)

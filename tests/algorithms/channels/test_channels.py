@@ -273,7 +273,7 @@ def test_what_lines_are_copied_with_must_be_aligned():
     assert [program.argument(name).multiple_of for name in ("x", "w", "y")] == [4, 4, 4]
 
 
-@pytest.mark.thin(10)
+@pytest.mark.thin(30)
 @on_cpu_device
 @pytest.mark.parametrize("size, changes, values", [
     (3, {}, {}), (5, dict(side=9), dict(sub_block_rows=4)), (1, dict(padding=0), {}),

@@ -61,7 +61,7 @@ def test_walks_worth_measuring_are_plans(dtype):
         assert plan.numbers.line.shared_bytes <= SHARED_STATIC and plan.cost.no_spills
 
 
-@pytest.mark.thin(3)
+@pytest.mark.thin(12)
 @on_cpu_device
 @pytest.mark.parametrize("n", [1, 5, 17])
 @pytest.mark.parametrize("size, changes", [(3, {}), (5, dict(dilation=(3, 1))), (3, dict(stride=(1, 2))),

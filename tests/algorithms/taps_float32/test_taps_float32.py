@@ -163,7 +163,7 @@ def dark_windows(layout: str) -> tuple[np.ndarray, np.ndarray]:
     return (x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()), w
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("way", ["fp16x3", "tf32"])
 @pytest.mark.parametrize("layout", LAYOUTS)

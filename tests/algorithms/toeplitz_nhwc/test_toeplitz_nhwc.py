@@ -225,6 +225,7 @@ def test_each_input_is_read_once_and_outputs_leave_in_whole_sectors(shape):
     assert report.buffers["y"].store_bytes == tensor and report.buffers["y"].store_sectors == tensor // 32
 
 
+@pytest.mark.thin(3)
 @on_the_cpu
 @pytest.mark.parametrize("pairs, passes", [(4, 4), (2, 4), (1, 4)])
 def test_pixels_are_read_in_as_few_passes_as_their_bytes_need(pairs, passes):

@@ -163,7 +163,7 @@ def test_split_factors_are_no_less_exact_than_float32_units(name, values, layout
     assert ours.norm <= margin * theirs.norm and ours.worst <= margin * theirs.worst
 
 
-@pytest.mark.thin(12)
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("kind", precision.KINDS)
 def test_boxes_of_phases_are_no_less_exact(kind):

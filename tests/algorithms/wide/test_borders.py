@@ -218,10 +218,10 @@ LOADS = [dict(loads="registers", prefetch_rows=2, stage_steps=1), dict(loads="as
          dict(loads="cached", prefetch_rows=4, stage_steps=2)]
 
 
+@pytest.mark.long
 @on_cpu_device
 @pytest.mark.parametrize("values", LOADS, ids=lambda values: values["loads"])
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.value)
-@pytest.mark.thin(16)
 def test_every_border_however_rows_are_loaded(mode, values):
     """Strips with an interior, packed rows, images smaller than the filter, more padding than filter; 16 bits."""
     for i, (h, w, padding, dtype) in enumerate([

@@ -258,7 +258,7 @@ def test_weights_are_where_there_is_room():
     assert planned(replace(plane(9), dtype="float16")).options.weights is not BankWeights.CONSTANT
 
 
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("fields, beside", [(dict(k=8), 2), (dict(k=5), 5), (dict(k=4), 1),
                                             (dict(n=2, c=2, k=12, groups=2), 2)])

@@ -268,6 +268,7 @@ def test_compiling_reports_each_kernel(kind, arch):
     assert not (env.settings().cache_dir).exists()
 
 
+@pytest.mark.thin(2)
 @real_compilers
 def test_ptx_comes_with_its_isa(kind):
     compiled = compilers.compile_source(SOURCE, arch="sm_90", kind=kind, ptx=True)

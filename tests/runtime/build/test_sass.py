@@ -84,6 +84,7 @@ def cubin():
     return compilers.compile_source(SOURCE, arch="sm_90").cubin
 
 
+@pytest.mark.thin(3)
 @pytest.mark.nvcc
 @needs_tools
 @pytest.mark.parametrize("tool", ["cuobjdump", "nvdisasm"])

@@ -42,7 +42,7 @@ def wanted(layer, *steps, shape=SHAPE):
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "direct", "wide", "reuse"])
-@pytest.mark.thin(2)
+@pytest.mark.thin(4)
 def test_a_residual_is_added_before_the_activation_or_where_it_is_named(layer, algorithm):
     residual = layer[3]
     for options, steps in (({}, ("bias", "residual")), (dict(activation="relu"), ("bias", "residual", "relu")),
