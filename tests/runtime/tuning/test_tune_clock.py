@@ -44,6 +44,7 @@ class FakeCuda:
 
     def __init__(self):
         self.stream, self.pushed, self.freed = [], 0, False
+        self.begun = []         # what the next events say when they are asked whether the GPU has come by
         outer = self
 
         class Event:
@@ -52,6 +53,9 @@ class FakeCuda:
 
             def synchronize(self):
                 pass
+
+            def query(self):
+                return outer.begun.pop(0) if outer.begun else False
 
             def time_till(self, end):
                 return sum(outer.stream[self.place:end.place])
@@ -91,6 +95,12 @@ def test_a_gpu_is_timed_by_events_behind_a_fill_that_hides_the_host(monkeypatch)
     del fake.stream[:]
     assert device.sample([lambda: fake.stream.append(3.0)] * 2, 1.0) == 6.0
     assert fake.stream == [0.25] * 4 + [3.0] * 2 and fake.pushed == 1
+    for begun, hold_ms, held in (([True, True], 1.0, 4 + 8 + 16), ([True], 0.0, 0), ([True] * 9, 40.0, 160 + 240)):
+        del fake.stream[:]
+        fake.begun = begun
+        assert device.sample([lambda: fake.stream.append(3.0)] * 2, hold_ms) == 6.0
+        assert fake.stream.count(0.25) == held
+    fake.begun = []
     device.close()
     assert fake.freed and fake.pushed == 0
 
