@@ -42,7 +42,7 @@ class CpuTarget:
 
     def compile(self, text: Text, source: str, folder: Path, cache: DiskCache,
                 settings: env.Settings) -> Mapping[str, Any]:
-        toolchain, runtime = _toolchain(settings), self.runtime(cache, settings)
+        toolchain, runtime = _toolchain(settings), self._cached_runtime(cache, settings)
         compilers.dump_source(source, f"{text.spec.name}.cu", settings)
         meta = objects.build(source, entries=text.program.entries, mode=self.mode, directory=folder,
                              runtime=runtime, toolchain=toolchain,
@@ -55,12 +55,14 @@ class CpuTarget:
         return None
 
     def runtime(self, cache: DiskCache, settings: env.Settings) -> objects.Runtime:
-        """What all kernels are linked to: an entry of the cache like them, read once in a process. Raises
-        KernelNotBuilt where it is in no cache and compiling is off; else as a kernel's compilation does."""
+        """What all kernels are linked to, read once in a process. Raises as ``_cached_runtime``."""
+        return _runtimes.get(objects.runtime_name(self.mode, _toolchain(settings))) or self._cached_runtime(
+            cache, settings)
+
+    def _cached_runtime(self, cache: DiskCache, settings: env.Settings) -> objects.Runtime:
+        """The same from the cache, which has it beside the kernels that are put there. Raises KernelNotBuilt where it
+        has not and compiling is off; else as a kernel's compilation does."""
         toolchain = _toolchain(settings)
-        name = objects.runtime_name(self.mode, toolchain)
-        if (known := _runtimes.get(name)) is not None:
-            return known
         machine = [field for field in objects.machine_fields(self.mode, toolchain)
                    if field[0] not in ("kernel_flags", "link_flags")]
         key = CacheKey(name=f"cpu-device-{self.mode.value}", fields=tuple(sorted(machine)))
@@ -73,7 +75,7 @@ class CpuTarget:
 
         entry = cache.fetch(key, build)
         made = entry.meta["object"]
-        return _runtimes.setdefault(name, objects.Runtime(made, entry.read(made)))
+        return _runtimes.setdefault(objects.runtime_name(self.mode, toolchain), objects.Runtime(made, entry.read(made)))
 
     def _header(self, source: str, cache: DiskCache, toolchain: Toolchain) -> Path | None:
         """A folder of this process with the device's compiled header, which is an entry of the cache, too; it is empty

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import warpconv
 from tests.runtime import device_object
 from tests.runtime.devices.cpu_kernels.harness import (KERNEL, compiler_or_skip, fault, floats, program, read, run,
                                                       source, written)
@@ -16,6 +17,7 @@ from warpconv.codegen.errors import (ArgumentError, ArgumentTypeError, CompileEr
                                      ToolNotFound)
 from warpconv.runtime import env
 from warpconv.runtime.build.cache import DiskCache
+from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.devices.cpu import (Buffer, CpuProgram, Mode, abi, build_key_fields, find_toolchain, objects,
                                           target)
 
@@ -50,6 +52,15 @@ def test_kernels_of_a_mode_share_the_runtime():
     for mode in Mode:
         runs = {ctypes.cast(program(text, mode).unconverted("k")[0], ctypes.c_void_p).value for text in texts}
         assert len(runs) == 1
+
+
+def test_a_cache_that_was_cleared_has_the_runtime_beside_the_next_kernel(tmp_path, monkeypatch):
+    """A later process finds both there, though this one has it in memory."""
+    device_object.copied(monkeypatch)
+    plan = warpconv.plan_layer(warpconv.ConvShape(c=1, h=8, w=8, k=1, r=3, s=3), algorithm="direct")
+    for cache in (DiskCache(tmp_path / "one"), DiskCache(tmp_path / "two")):
+        build(plan, target.CpuTarget(), cache=cache)
+        assert {row.name.split("-cpu")[0] for row in cache.entries()} >= {"cpu-device-fast", "direct_3x3"}
 
 
 def test_without_the_runtime_a_kernel_of_the_cache_is_not_built(tmp_path, monkeypatch):
