@@ -28,7 +28,7 @@ from warpconv.runtime.layers import NamedLayer, same_kernel
 
 from .format import FORMAT, SCHEMA, file_record
 from .nodes import check_holds_arrays, node_meta, with_arrays
-from .write import Existing, FolderWriter, Writer, ZipWriter, existing, writing
+from .write import Existing, FolderWriter, Writer, ZipWriter, existing, named_zip, writing
 
 CHECKPOINT_SECONDS = 2.0
 FEW_SPILLED = 64        # bytes of a thread: an estimate of registers that is a few short costs little
@@ -364,7 +364,7 @@ def _kinds(settings: env.Settings) -> list[CompilerKind]:
 
 
 def _writer(output: Path, had: Existing) -> Writer:
-    if output.suffix != ".zip":
+    if not named_zip(output):
         return FolderWriter(output, had.listed, had.arrays)
     return ZipWriter(output, {name: files for name, (_, files) in had.kernels.items()}, had.arrays)
 

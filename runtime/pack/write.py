@@ -182,6 +182,11 @@ class Existing(NamedTuple):
     arrays: Mapping[str, bytes] = MappingProxyType({})      # a zip's by digest; of a folder without their bytes
 
 
+def named_zip(output: Path) -> bool:
+    """Whether a pack of this name is a zip, in any case; else it is a folder."""
+    return output.suffix.lower() == ".zip"
+
+
 def existing(output: Path, force: bool = False) -> Existing:
     """The sound kernels of the pack that is at ``output`` already; none if there is no pack.
 
@@ -196,7 +201,7 @@ def existing(output: Path, force: bool = False) -> Existing:
     if not os.path.lexists(output):
         return Existing({}, True)
     owned.refuse_link(output, "output")
-    if paths.is_dir(output) == (output.suffix == ".zip"):
+    if paths.is_dir(output) == named_zip(output):
         raise FileError("a folder named .zip is no pack" if paths.is_dir(output) else
                         "a file that is no zip by its name is no pack",
                         argument="output", value=str(output), hint="name another path")

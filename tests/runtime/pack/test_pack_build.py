@@ -24,7 +24,7 @@ def compiler(monkeypatch, tmp_path):
     return use_fake_compiler(monkeypatch, tmp_path)
 
 
-@pytest.fixture(params=["pack", "pack.zip"])
+@pytest.fixture(params=["pack", "pack.zip", "pack.ZIP"])
 def output(request, tmp_path):
     return tmp_path / "out" / request.param
 
@@ -34,7 +34,7 @@ def statuses(report):
 
 
 def files_of(path):
-    if path.suffix == ".zip":
+    if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive:
             return {name: archive.read(name) for name in archive.namelist()}
     return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
