@@ -178,7 +178,7 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
     if not own_colours:
         told = f"its colours are {image.mode}: it was filtered as RGB and is written so, without its colour profile"
     elif len(_samples(image, _BITS)) > len(mode) or image.mode == "RGBX":
-        told = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
+        told = UNTOLD
     elif image.mode in _OTHER_PIXELS:
         told = f"its pixels are of mode {image.mode}: it was filtered as {_OTHER_PIXELS[image.mode]} and is written so"
     # 32 bits without a sign, too, are numbers with one to Pillow
@@ -202,6 +202,9 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
         return Picture(planes=values.astype(np.uint16 if mode == "I;16" else np.float32)[None], about=about)
     values = np.asarray(image.convert(mode) if image.mode != mode else image)
     return replace(split(values, mode.endswith("A"), about), converted=told)
+
+
+UNTOLD = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
 
 
 def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import numpy as np
 from warpconv.codegen.errors import ArgumentError, ToolNotFound
 
 from .commands.files import InputFileError
-from .images import Picture, joined, split, upright
+from .images import UNTOLD, Picture, joined, split, upright
 
 _PER_INCH = {1: 1.0, 2: 1.0, 3: 2.54}        # by the tag ResolutionUnit: none, inch, centimetre
-_PREMULTIPLIED = 1                           # ExtraSamples
-_ALPHA = (_PREMULTIPLIED, 2)
+_UNSPECIFIED, _PREMULTIPLIED = 0, 1          # ExtraSamples
+_EXTRA = (_UNSPECIFIED, _PREMULTIPLIED, 2)
 _GRAY, _RGB = 1, 2                           # PhotometricInterpretation
 
 
@@ -54,12 +55,14 @@ def read(path: str, argument: str) -> Picture:
     colours = 3 if kind == _RGB else 1
     channels = values.shape[2] if values.ndim == 3 else 1
     if kind not in (_GRAY, _RGB) or axes not in ("YX", "YXS", "SYX") or channels - colours != len(extra) \
-            or len(extra) > 1 or not set(extra) <= set(_ALPHA) or values.dtype not in ("uint8", "uint16", "float32"):
+            or len(extra) > 1 or not set(extra) <= set(_EXTRA) or values.dtype not in ("uint8", "uint16", "float32"):
         raise ArgumentError(f"this TIFF is not served: {values.dtype} of {channels} channels, photometric {kind}, "
                             f"extra samples {extra}", argument=argument, value=path,
                             hint="gray or RGB, perhaps with alpha, of 8 or 16 bits or float32")
     values = upright(values, int(tags.get(274, 1)))
     values = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("=")))
+    if extra == (_UNSPECIFIED,):
+        return replace(split(values[:, :, :colours], False, _about(tags)), converted=UNTOLD)
     return split(_divided(values) if extra == (_PREMULTIPLIED,) else values, bool(extra), _about(tags))
 
 

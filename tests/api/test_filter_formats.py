@@ -247,8 +247,12 @@ def test_one_transparent_colour(tmp_path, mode):
     assert made.alpha is not None and made.alpha[5, 4] == 0 and made.alpha.max() == 255
 
 
-def test_a_sample_without_meaning_is_told(tmp_path):
-    tifffile.imwrite(tmp_path / "x.tif", drawn((9, 11, 2), np.uint8), photometric="minisblack",
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_a_sample_without_meaning_is_told(tmp_path, dtype):
+    """Of 16 bits, and of older Pillows, which do not know such images, by tifffile."""
+    x = drawn((9, 11, 2), dtype)
+    tifffile.imwrite(tmp_path / "x.tif", x, photometric="minisblack",
                      extrasamples=["unspecified"], planarconfig="contig")
     made, picture = filtered(tmp_path, "x.tif")
     assert "a sample beside its colours" in made.output and len(picture.planes) == 1 and picture.alpha is None
+    assert np.array_equal(picture.planes[0], x[:, :, 0])
