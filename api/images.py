@@ -28,6 +28,7 @@ _WITH_ALPHA = {"1": "LA", "L": "LA", "RGB": "RGBA"}       # where one colour is 
 _BITS, _PHOTOMETRIC, _SAMPLE_FORMAT = 258, 262, 339     # tags of TIFF
 _SIGNED = "warpconv filter --memory 2G filters signed elements as they are, from .tif to .tif"
 _TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+UNTOLD = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
 _LARGEST = {"uint8": 255, "uint16": 65535}
 # EXIF's tags that describe how the file stores its pixels, which another file does in its own way.
 _STORAGE_TAGS = frozenset((*range(254, 263), 266, 273, 274, 277, 278, 279, 284, 317, *range(320, 326), 330, 338, 339,
@@ -202,9 +203,6 @@ def _read_with_pillow(image: Any, path: str, argument: str) -> Picture:
         return Picture(planes=values.astype(np.uint16 if mode == "I;16" else np.float32)[None], about=about)
     values = np.asarray(image.convert(mode) if image.mode != mode else image)
     return replace(split(values, mode.endswith("A"), about), converted=told)
-
-
-UNTOLD = "it has a sample beside its colours whose meaning the file does not tell: that was left out"
 
 
 def split(values: np.ndarray, has_alpha: bool, about: dict[str, Any]) -> Picture:

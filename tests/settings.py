@@ -15,7 +15,7 @@ update_golden = False
 whole = False
 
 DRAWN_ON_CPU = 20
-DRAWN_LONG = 80        # on the CPU device in a long test
+DRAWN_LONG = 80         # on the CPU device in a long test
 DRAWN_WHOLE = 200       # and with --whole
 DRAWN_ON_GPU = 3000
 
