@@ -1,5 +1,5 @@
-"""First layers on Hopper's warp groups: what ``taps_float32`` and ``taps_wgmma`` serve, how their pixels lie, and which
-pairs of a window's elements a lane has (templates/parts/window_pairs.cuh.jinja)."""
+"""First layers: what ``taps_ieee`` and, on Hopper's warp groups, ``taps_float32`` and ``taps_wgmma`` serve, how their
+pixels lie, and which pairs of a window's elements a lane of the latter has (templates/parts/window_pairs.cuh.jinja)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ def first_layer_refusal(spec: KernelSpec) -> str | None:
     """None, or in words why the spec is no layer of few channels for wgmma."""
     if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
         return f"{spec.arch} has no wgmma (9.0 alone)"
+    return few_channels_refusal(spec)
+
+
+def few_channels_refusal(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec is no layer of few channels and several filters."""
     if spec.groups > 1:
         return f"{spec.groups} groups: only whole layers are served"
     if spec.c > MOST_CHANNELS:
         return f"{spec.c} channels, at most {MOST_CHANNELS} are served"
     if spec.k < LEAST_FILTERS:
-        return f"{spec.k} filters would leave most of a product's eight columns empty (at least {LEAST_FILTERS})"
+        return f"{spec.k} filters, at least {LEAST_FILTERS} are served"
     return None
 
 

@@ -21,6 +21,7 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
           "mma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "wgmma": dict(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps_float32": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3),
+          "taps_ieee": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, layout="NHWC"),
           "taps_wgmma": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3, dtype="float16"),
           "taps": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16"),
           "staged": dict(DEPTHWISE, h=14, w=14), "patch": dict(DEPTHWISE, r=13, s=13, padding=6)}

@@ -42,7 +42,7 @@ def sequence(**changes):
     (shape(dtype="float16", stride=2), "wide"), (shape(c=20, k=8, dtype="float16"), "taps"),
     (shape(c=40, k=8, dtype="float16"), "mma"),
     (shape(n=8, c=3, k=64, h=224, w=224, dtype="float16"), "taps_wgmma"),
-    (shape(c=3, k=8, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
+    (shape(c=3, k=8, layout="NHWC"), "taps_ieee"), (shape(c=3, k=3, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
 def test_the_rule(layer, chosen):
     assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
 
@@ -62,7 +62,7 @@ def test_sequences_are_planned_as_they_lie(dtype):
 
 @pytest.mark.parametrize("layer", [
     shape(h=16, w=16, r=3, s=3, padding=1), shape(h=56, w=56, r=11, s=11, padding=5), depthwise(r=7, s=7, padding=3),
-    depthwise(h=7, w=7), shape(c=3, k=16, h=112, w=112),
+    depthwise(h=7, w=7), shape(c=1, k=16, h=112, w=112),
     shape(c=1, k=64, h=28, w=28, r=3, s=3, padding=1), depthwise(dtype="float16", h=14, w=14)])
 def test_the_batch_changes_neither_choice_nor_plan(layer):
     """One kernel serves them all, whichever batch was first."""

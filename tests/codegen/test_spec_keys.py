@@ -37,6 +37,7 @@ DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "wgmma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps_float32": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2),
+          "taps_ieee": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1),
           "taps_wgmma": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2, dtype="float16"),
           "taps": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "staged": DEPTHWISE, "patch": DEPTHWISE,

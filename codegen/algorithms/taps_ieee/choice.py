@@ -1,0 +1,128 @@
+"""Which tiles a layer of ``taps_ieee`` gets, and what a plan is estimated to cost."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+
+from warpconv.codegen.batch import assumed_batch
+from warpconv.codegen.classes import replace
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.parts.first_layers import beside, pixel_of
+from warpconv.codegen.parts.lines import line_width
+from warpconv.codegen.shape import ConvShape
+from warpconv.codegen.spec import KernelSpec
+
+from .numbers import (MOST_REGISTERS, WIDE, filter_blocks, filter_elements, halo, most_blocks, planned_registers,
+                      shared_bytes, store_width, threads_of, window_of, window_passes)
+from .options import TapsIeeeOptions
+
+COLUMNS = {Layout.NHWC: (8, 4), Layout.NCHW: (4,)}      # in NCHW neighbouring lanes store what lies side by side
+FILTERS = (4, 8, 12, 16)
+MOST_OUTPUTS = 64               # of a thread
+MOST_LANES = 32                 # that share a run's filters
+THREADS = (64, 256)             # of a block, about
+TILE_Q = {Layout.NHWC: (8, 16, 32, 64, 128), Layout.NCHW: (16, 32, 64, 128)}
+MOST_ROWS = 32
+FILTER_SHARES = 2               # numbers of blocks that share out filters: the fewest that fit, and the next
+# Slots of a warp and cycles of a multiprocessor, fitted to 1,309 plans of 20 layers (first layers of 1 to 12 channels,
+# batch 1 to 256, both layouts), timed on an H200 on 2026-11-28: of these the plan that is chosen takes 1.06 times as
+# long as the quickest in the mean
+LOAD_SLOTS, PASS_SLOTS = 1.5, 1.05  # of a load of factors, and of each further pass over shared memory that it takes,
+COPY_SLOTS, TILE_SLOTS = 45.0, 60.0     # of a copy of 16 bytes, and of a tile besides
+STORE_SLOTS = {Layout.NHWC: 0.8, Layout.NCHW: 5.3}
+WARP_PACE, WAIT_WARPS = 1.1, 1.1    # times its slots that a warp takes, and as if so many more were on each quarter
+START_CYCLES, FILTER_CYCLES = 6300.0, 11.5      # of a layer, of a thread's copy of a filter's element
+MEMORY_SHARE = 1.2          # of the bytes, at the speed of a copy
+MEMORY_POWER = 3.2          # how far the longer of memory and arithmetic hides the other
+SECTOR = 8                  # floats that memory is written by; in NCHW rows of y may begin inside of them:
+PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, less of wide tiles
+
+
+def fits(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
+    """Whether registers and shared memory hold it."""
+    return (planned_registers(spec, options) <= MOST_REGISTERS
+            and shared_bytes(spec, options) <= spec.hardware.shared_block)
+
+
+def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iterator[TapsIeeeOptions]:
+    """Every tile that fits: threads in whole warps, of which in NCHW each has the same filters."""
+    for columns, filters in itertools.product(COLUMNS[spec.layout], FILTERS):
+        if columns * filters > MOST_OUTPUTS:
+            continue
+        needed, shares = -(-spec.k // filters), 0
+        for share in range(-(-needed // MOST_LANES), needed + 1):
+            lanes = -(-needed // share)
+            made = [TapsIeeeOptions(columns=columns, filters=filters, filter_lanes=lanes, tile_p=tile_p, tile_q=tile_q,
+                                    vector=vector, store_vector=store_vector)
+                    for tile_p, tile_q in _tiles(spec, columns, lanes)]
+            found = [one for one in made if fits(spec, one)]
+            yield from (replace(one, min_blocks=most_blocks(spec, one)) for one in found)
+            shares += bool(found)
+            if shares == FILTER_SHARES:
+                break
+
+
+def _tiles(spec: KernelSpec, columns: int, lanes: int) -> Iterator[tuple[int, int]]:
+    """Rows and columns of a tile."""
+    least, most = THREADS
+    for tile_q in TILE_Q[spec.layout]:
+        for tile_p in range(1, MOST_ROWS + 1):
+            runs = tile_p * tile_q // columns
+            whole = runs % LANES == 0 if spec.layout is Layout.NCHW else runs * lanes % LANES == 0
+            if whole and least <= runs * lanes <= most:
+                yield tile_p, tile_q
+
+
+def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsIeeeOptions:
+    """The candidate of the least estimate for the layer's sizes, for the batch that kernels are shared by; without
+    sizes the first."""
+    if shape is None:
+        return next(candidates(spec))
+    shape = shape.with_batch(assumed_batch(shape))
+    made = candidates(spec, line_width(spec, shape, WIDE), store_width(spec, shape.q))
+    return min(made, key=lambda options: cycles(spec, options, shape))
+
+
+def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
+    """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes."""
+    chip, shares = spec.hardware.multiprocessors, filter_blocks(spec, options)
+    tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) * shares
+    warps = threads_of(options) / LANES / QUARTERS
+    rounds, rest = divmod(tiles, options.min_blocks * chip)
+    held = sum(times * (blocks * warps * WARP_PACE + WAIT_WARPS)
+               for times, blocks in ((rounds, options.min_blocks), (1, -(-rest // chip))) if blocks)
+    arithmetic = held * _tile_slots(spec, options)
+    memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
+    filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(options)
+    return START_CYCLES + filters + beside(arithmetic, memory, MEMORY_POWER)
+
+
+def _tile_slots(spec: KernelSpec, options: TapsIeeeOptions) -> float:
+    """Of a warp for a tile: products, the loads of their factors, stores, and copies of the next tile's pixels."""
+    outputs, lines = options.columns * options.filters, halo(spec, options)
+    planes = spec.reduction // (spec.r * spec.s * pixel_of(spec))
+    multiply = max(1, LANES * QUARTERS // spec.hardware.float_lanes)
+    windows = planes * spec.r * window_of(spec, options) / options.vector
+    loads = LOAD_SLOTS * (spec.reduction * options.filters / WIDE + windows)
+    loads += PASS_SLOTS * windows * (window_passes(spec, options) - 1)
+    copies = -(-planes * lines.rows * lines.piece_lanes // threads_of(options)) * lines.piece_rounds
+    stores = outputs / options.store_vector
+    return (multiply * spec.reduction * outputs + loads + COPY_SLOTS * copies
+            + STORE_SLOTS[spec.layout] * stores + TILE_SLOTS)
+
+
+def _memory_bytes(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
+    """That go to and from memory, as if at the speed of a copy."""
+    moved = MEMORY_SHARE * shape.bytes_moved
+    if spec.layout is Layout.NHWC or shape.q % SECTOR == 0:
+        return moved
+    partly = PARTLY_SHARE * (SECTOR / options.tile_q)**PARTLY_POWER
+    return moved + partly * spec.dtype.itemsize * math.prod(shape.output_shape)
+
+
+def instructions(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
+    """Issue slots of the whole chip while a layer runs."""
+    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)

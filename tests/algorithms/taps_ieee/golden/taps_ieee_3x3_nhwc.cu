@@ -1,0 +1,193 @@
+// warpconv 0.1.0: taps_ieee, float32. Generated from templates/taps_ieee/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,3 --filter 64,3,3 --padding 1 --layout NHWC --epilogue bias,relu --arch sm_90 \
+//     --algorithm taps_ieee \
+//     --set columns=8 --set filters=4 --set filter_lanes=16 --set tile_p=2 --set tile_q=16 --set min_blocks=10 \
+//     --set vector=4 --set store_vector=4
+//
+// layer  x[N, H, W, 3] * w[64, 3, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, then bias, relu
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
+// plan   tiles of 2 x 16 outputs x 64 filters, 8 columns of 4 filters a thread, 64 threads a block, 32 elements of a
+//        line in registers, 9136 bytes of shared memory
+// cost   32 times 8 outputs of 4 filters: 51 warp loads, 0 shuffles, 864 FMA a lane, about 96 registers (direct: 864
+//        loads)
+//
+// A block copies the lines of x that its outputs' windows cover to shared memory as they lie there, the next tile's
+// while it multiplies this one's; its filters stay there. A thread loads what its COLUMNS windows have of a line to
+// registers, once for all taps of it, and multiplies by FILTERS filters.
+constexpr int C = 3;                            // channels of x
+constexpr int K = 64;                           // channels of y: filters
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int TILE_P = 2;                       // output rows of a tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int COLUMNS = 8;                      // outputs of a thread, a run of a row,
+constexpr int FILTERS = 4;                      // of so many filters
+constexpr int FILTER_LANES = 16;                // threads that have a run's filters, four by turns
+constexpr int RUNS_ACROSS = 2;                  // of a tile's row
+constexpr int BLOCK_FILTERS = 64;               // filters of a block
+constexpr int FILTER_ROW = 68;                  // elements from a product's filters to the next product's
+constexpr int FILTER_ELEMENTS = 1836;           // and of all products
+constexpr int WINDOW = 32;                      // elements of a line that a thread has in registers
+constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
+constexpr int LINES = 4;                        // input rows that a tile's windows cover
+constexpr int LINE = 56;                        // elements from one to the next
+constexpr int LEAD = 1;                         // of a line's before the first that a window reads
+constexpr int PIECES = 14;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 16;                 // by so many threads,
+constexpr int PIECE_ROUNDS = 1;                 // so often
+constexpr int BUFFER = 224;                     // elements of a tile's pixels
+constexpr int COPIERS = 2;                      // warps that copy: all
+constexpr int THREADS = 64;                     // threads of a block
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
+using element = float;
+
+// What happens to an output value before it is stored: bias, then relu.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
+    element elements[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int at = first + i;
+        elements[i] = reached && (unsigned)at < (unsigned)(W * PIXEL) ? __ldg(line + at) : (element)0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = elements[i];
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+    const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+        const int h = top + line;
+        const bool reached = (unsigned)h < (unsigned)H;
+        const int end = W * PIXEL;
+        const element* const from = x + (tile.image * H + h) * (W * PIXEL);
+        const int at = LEAD + line * LINE;        // where `left` lies in shared memory
+        element* const line_to = to + (at & ~3);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 3) + piece * 4;
+            element* const piece_to = line_to + piece * 4;
+            if (piece >= PIECES) continue;
+            if (reached && first >= 0 && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -4 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+            else copy_edge(piece_to, from, first, reached, W);
+        }
+    }
+}
+
+// A block's filters: all of a product side by side, products as x has them.
+__device__ __forceinline__ void copy_filters(element* to, const element* w, int first_k) {
+    for (int i = threadIdx.x; i < BLOCK_FILTERS * C * R * S; i += THREADS) {
+        const int k = i / (C * R * S), product = i % (C * R * S);
+        to[(product % (R * S) * C + product / (R * S)) * FILTER_ROW + k] =
+            __ldg(w + (index_t)first_k * (C * R * S) + i);
+    }
+}
+
+// Products of a thread's windows and filters, added to its sums; its windows begin at `column` of line `row`.
+__device__ __forceinline__ void multiply(float (&sums)[COLUMNS][FILTERS], const element* pixels, int row, int column,
+        const element* filters) {
+#pragma unroll 1
+    for (int r = 0; r < R; ++r) {
+        const element* const from = pixels + (row + r) * LINE + column;
+        float window[WINDOW];
+#pragma unroll
+        for (int i = 0; i < WINDOW; i += 4) {
+            const float4 four = *(const float4*)(from + i);
+            window[i] = four.x;
+            window[i + 1] = four.y;
+            window[i + 2] = four.z;
+            window[i + 3] = four.w;
+        }
+#pragma unroll
+        for (int s = 0; s < S; ++s)
+#pragma unroll
+            for (int i = 0; i < PIXEL; ++i)
+#pragma unroll
+            for (int f = 0; f < FILTERS; f += 4) {
+                const float4 weights =
+                    *(const float4*)(filters + ((r * S + s) * PIXEL + i) * FILTER_ROW + f * FILTER_LANES);
+#pragma unroll
+                for (int q = 0; q < COLUMNS; ++q) {
+                    const float pixel = window[LEAD + (q + s) * PIXEL + i];
+                    sums[q][f] = fmaf(pixel, weights.x, sums[q][f]);
+                    sums[q][f + 1] = fmaf(pixel, weights.y, sums[q][f + 1]);
+                    sums[q][f + 2] = fmaf(pixel, weights.z, sums[q][f + 2]);
+                    sums[q][f + 3] = fmaf(pixel, weights.w, sums[q][f + 3]);
+                }
+            }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 10)
+taps_ieee_3x3(const float* __restrict__ x, const float* __restrict__ w, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(16) element shared[];
+    element* const buffers = shared + FILTER_ELEMENTS;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
+    if (blockIdx.x >= tiles) return;
+    const int first_k = blockIdx.y * BLOCK_FILTERS;
+    copy_filters(shared, w, first_k);
+    copy_pixels(buffers, x, tile_of(blockIdx.x, tiles_p, tiles_q), threadIdx.x, H, W);
+    wc_copy_async_commit();
+    // neighbouring lanes have what is stored side by side
+    const int run = threadIdx.x / FILTER_LANES, filter_lane = threadIdx.x % FILTER_LANES;
+    const int row = run / RUNS_ACROSS, column = run % RUNS_ACROSS * COLUMNS;
+    int buffer = 0;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_p, tiles_q);
+        wc_copy_async_wait();
+        __syncthreads();        // these pixels are there, and every thread is done with those before them
+        const element* const pixels = buffers + buffer * BUFFER;
+        buffer ^= 1;
+        const count_t next = number + gridDim.x;
+        if (next < tiles) copy_pixels(buffers + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), threadIdx.x, H, W);
+        wc_copy_async_commit();
+        float sums[COLUMNS][FILTERS] = {};
+        multiply(sums, pixels, row, column * PIXEL, shared + filter_lane * 4);
+        const int p = tile.p + row;
+        if (p < P) {
+            const index_t first = ((tile.image * P + p) * Q + tile.q + column) * K;
+#pragma unroll
+            for (int f = 0; f < FILTERS; f += 4) {
+                const int k = first_k + (filter_lane + f / 4 * FILTER_LANES) * 4;
+                const float4 of_bias = __ldg((const float4*)(bias + k));
+#pragma unroll
+                for (int q = 0; q < COLUMNS; ++q) {
+                    if (tile.q + column + q >= Q) continue;
+                    const index_t at = first + q * K + k;
+                    *(float4*)(y + at) =
+                        make_float4(finish(sums[q][f], of_bias.x), finish(sums[q][f + 1], of_bias.y),
+                        finish(sums[q][f + 2], of_bias.z), finish(sums[q][f + 3], of_bias.w));
+                }
+            }
+        }
+    }
+}
