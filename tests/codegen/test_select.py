@@ -42,7 +42,8 @@ def sequence(**changes):
     (shape(dtype="float16", stride=2), "wide"), (shape(c=20, k=8, dtype="float16"), "taps"),
     (shape(c=40, k=8, dtype="float16"), "mma"),
     (shape(n=8, c=3, k=64, h=224, w=224, dtype="float16"), "taps_wgmma"),
-    (shape(c=3, k=8, layout="NHWC"), "taps_ieee"), (shape(c=3, k=3, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
+    (shape(c=3, k=8, layout="NHWC"), "taps_ieee"),
+    (shape(c=3, k=3, layout="NHWC"), "direct"), (shape(c=20, k=8, stride=2), "implicit_gemm")])
 def test_the_rule(layer, chosen):
     assert select(layer).algorithm == chosen == plan_layer(layer).spec.algorithm
 

@@ -39,6 +39,7 @@ MEMORY_SHARE = 1.2          # of the bytes, at the speed of a copy
 MEMORY_POWER = 3.2          # how far the longer of memory and arithmetic hides the other
 SECTOR = 8                  # floats that memory is written by; in NCHW rows of y may begin inside of them:
 PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, less of wide tiles
+STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8 of these)
 
 
 def fits(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
@@ -97,7 +98,8 @@ def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> floa
     arithmetic = held * _tile_slots(spec, options)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(options)
-    return START_CYCLES + filters + beside(arithmetic, memory, MEMORY_POWER)
+    found = START_CYCLES + filters + beside(arithmetic, memory, MEMORY_POWER)
+    return found * STRIDED_PLANES if spec.layout is Layout.NCHW and spec.stride[1] > 1 else found
 
 
 def _tile_slots(spec: KernelSpec, options: TapsIeeeOptions) -> float:
@@ -119,7 +121,7 @@ def _memory_bytes(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) 
     moved = MEMORY_SHARE * shape.bytes_moved
     if spec.layout is Layout.NHWC or shape.q % SECTOR == 0:
         return moved
-    partly = PARTLY_SHARE * (SECTOR / options.tile_q)**PARTLY_POWER
+    partly: float = PARTLY_SHARE * (SECTOR / options.tile_q)**PARTLY_POWER
     return moved + partly * spec.dtype.itemsize * math.prod(shape.output_shape)
 
 

@@ -42,7 +42,8 @@ MORE_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 LEAST_TILES = 4             # of products that are left to each part of a sum
 WARP_PACE, LONE_WARP = 1.2, 1.6     # times its slots that a warp takes: among others, and with a quarter to itself
 BLOCK_SLOTS, TILE_SLOTS, COPY_SLOTS = 200, 80, 3    # of a warp besides products: in all, for a tile, for a copy
-LIST_SLOTS = 4              # and of a copy whose places are listed
+LIST_SLOTS = 4              # and of a copy whose places are listed;
+LISTS_NHWC = 500            # of a block's lists in NHWC (18 first layers, an H200, 2026-11-28)
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy
 EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
 LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's
@@ -109,6 +110,8 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
     tile = options.block_k * (multiply + gemm.fragments) + 2 * gemm.a_rounds + TILE_SLOTS
     tile += gemm.rows * (COPY_SLOTS + (LIST_SLOTS if gemm.table else 0)) + 2 * gemm.pixels
     warp = gemm.k_tiles / splits * tile + BLOCK_SLOTS + 3 * outputs / gemm.store_vector
+    if gemm.table and spec.layout is Layout.NHWC:
+        warp += LISTS_NHWC
     rounds, rest = divmod(blocks, resident * chip)
     arithmetic: float = sum(times * max(held * warps * WARP_PACE, LONE_WARP) * warp
                             for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
