@@ -15,6 +15,7 @@ from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS,
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
 
+from .few import with_more_registers
 from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal, resident_lines,
                     threads_of_channels)
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
@@ -32,6 +33,16 @@ TALL = 14                   # rows,
 LINE_ROWS_OF_MANY = 28      # of many taps,
 LINE_BLOCKS = 1.5           # where that leaves so many blocks a multiprocessor
 LINE_IMAGES = 32            # of so many images
+# Of float32 with stride 2 and few taps a column each, of 580 plans of 17 layers (3x3, 14^2 to 112^2, batch 8 to 128),
+# timed on an H200 on 2026-11-28: on narrow planes 0.81 to 0.93 of the time of two columns each; on others, and where
+# blocks do not share out channels evenly, pairs of channels, 0.70 to 1.06, unless channels are whole 256 bytes, of which
+# two columns are as quick. Registers for half as many blocks as could stay: with fewer they took up to 1.17 times as long
+NARROW = 7                  # columns of outputs
+FEW_TAPS_CHANNELS = 64      # threads of a block along the channels, at most and evenly
+WHOLE_CHANNELS = 64         # of these two columns each are as quick
+LEAST_CHANNELS = 24
+NARROW_COLUMNS, PAIR_COLUMNS = 2, 4     # of a block beside them
+NARROW_AHEAD, PAIR_AHEAD = 4, 3     # steps
 # Steps ahead. Of float32 the first with which the blocks that stay leave the first-level cache 60 KB: neighbouring
 # strips share columns there, and with 28 KB layers took up to an eighth longer; two at the least, as one alone took
 # longer still. More gain nothing with 16 bits, which need less memory, and where arithmetic sets the pace
@@ -59,6 +70,9 @@ WEIGHT_INSTRUCTIONS = 2.3   # of a weight, on its way to its register
 def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
     """The plan values of lines; None where none fits. The width is ``known`` of a layer."""
     taps, half = spec.r * spec.s, spec.dtype.is_half
+    found = _of_one_column(spec, q, known)
+    if found is not None:
+        return found
     vector = 2 if spec.numerics is Numerics.FLOAT16 or half and taps < FEW_TAPS and spec.k % 2 == 0 else 1
     channels = threads_of_channels(spec, vector, LINE_CHANNELS)
     many = MANY_TAPS <= taps <= MOST_OF_MANY
@@ -78,6 +92,24 @@ def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | No
         else:
             return None
     return found
+
+
+def _of_one_column(spec: KernelSpec, q: int, known: bool) -> ChannelsOptions | None:
+    """Lines of float32, stride 2 and few taps with a column a thread; None where two are as quick, or nothing fits."""
+    if spec.dtype.is_half or spec.r * spec.s >= FEW_TAPS or spec.stride != (2, 2) or spec.dilation != (1, 1):
+        return None
+    narrow = q <= NARROW and spec.k % threads_of_channels(spec, 1, FEW_TAPS_CHANNELS) == 0
+    vector = 1 if narrow else 2
+    if not narrow and (spec.k % WHOLE_CHANNELS == 0 or spec.k % vector or spec.k < LEAST_CHANNELS):
+        return None
+    options = ChannelsOptions(
+        body=Body.LINES, vector=vector, columns=1, width=Width.WHOLE if known else Width.ANY, stage_rows=1,
+        prefetch_rows=NARROW_AHEAD if narrow else PAIR_AHEAD, sub_block_rows=LINE_ROWS,
+        block_channels=threads_of_channels(spec, vector, FEW_TAPS_CHANNELS),
+        block_columns=NARROW_COLUMNS if narrow else PAIR_COLUMNS)
+    numbers = numbers_of(spec, options)
+    fits = numbers.line.shared_bytes <= SHARED_STATIC and registers_of(spec, options, numbers) <= LINES_REGISTERS
+    return with_more_registers(spec, options) if fits and lines_options_refusal(spec, options) is None else None
 
 
 def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:

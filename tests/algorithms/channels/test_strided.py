@@ -31,10 +31,21 @@ def test_strided_layers_have_lines_of_whole_pixels(size, c, side):
     assert planned(depthwise(size, c=c, side=5, stride=2, dtype="float16", n=32), arch="sm_75").options.columns <= 3
 
 
+@pytest.mark.parametrize("c, side, vector, channels", [(576, 14, 1, 64), (232, 14, 1, 58), (672, 14, 2, 56),
+                                                       (144, 56, 2, 36), (24, 56, 2, 12)])
+def test_strided_layers_of_float32_have_a_column_a_thread(c, side, vector, channels):
+    """Of narrow planes of one channel, where blocks share these out evenly, else of two; channels of whole 256 bytes
+    are as quick with two columns."""
+    found = planned(depthwise(3, c=c, side=side, stride=2, n=32)).options
+    assert (found.vector, found.columns, found.block_channels) == (vector, 1, channels)
+    assert planned(depthwise(3, c=192, side=56, stride=2, n=32)).options.columns == 2
+    assert planned(depthwise(3, c=c, side=side, stride=3, n=32)).options.columns > 1
+
+
 def test_few_blocks_of_a_strided_layer_have_fewer_rows():
     """A GPU has more multiprocessors than blocks of tall sub-blocks, of few channels."""
-    rows = {c: planned(depthwise(3, c=c, side=56, stride=2, n=32)).options.sub_block_rows for c in (24, 144)}
-    assert rows == {24: 7, 144: 14}
+    rows = {c: planned(depthwise(3, c=c, side=56, stride=2, n=32)).options.sub_block_rows for c in (24, 192)}
+    assert rows == {24: 7, 192: 14}
 
 
 def test_few_images_of_a_strided_layer():
