@@ -32,9 +32,9 @@ LINES_BATCH = 128                  # images that fill a GPU (fewer than 64 are l
 WARPS_THAT_FILL = 8                # a multiprocessor
 SHORT_PLANE = 7                    # rows: a thread with several channels would be one of too few
 STEP_INSTRUCTIONS = 12             # besides products, reads, conversions and stores
-# Of float32 under few taps pairs of channels and of columns, seven rows of them and four ahead: of 600 plans of 29 layers
-# (3x3, 7^2 to 112^2, batch 16 to 128), timed on an H200 on 2026-11-28, they took 0.75 to 1.05 of the time of what has the
-# fewest instructions, 0.92 in the mean. A block has channels of whole sectors of memory, or all
+# Of float32 under few taps pairs of channels and of columns, seven rows of them and four ahead: of 600 plans of 29
+# layers (3x3, 7^2 to 112^2, batch 16 to 128), timed on an H200 on 2026-11-28, they took 0.75 to 1.05 of the time of
+# what has the fewest instructions, 0.92 in the mean. A block has channels of whole sectors of memory, or all
 PAIRS_ROWS, PAIRS_AHEAD, PAIRS_STAGE = 7, 4, 2
 PAIRS_THREADS = (32, 64)           # along the channels, at most and evenly
 PAIRS_COLUMNS = 4                  # threads beside them

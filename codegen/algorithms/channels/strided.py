@@ -35,8 +35,8 @@ LINE_BLOCKS = 1.5           # where that leaves so many blocks a multiprocessor
 LINE_IMAGES = 32            # of so many images
 # Of float32 with stride 2 and few taps a column each, of 580 plans of 17 layers (3x3, 14^2 to 112^2, batch 8 to 128),
 # timed on an H200 on 2026-11-28: on narrow planes 0.81 to 0.93 of the time of two columns each; on others, and where
-# blocks do not share out channels evenly, pairs of channels, 0.70 to 1.06, unless channels are whole 256 bytes, of which
-# two columns are as quick. Registers for half as many blocks as could stay: with fewer they took up to 1.17 times as long
+# blocks do not share out channels evenly, pairs of channels, 0.70 to 1.06, unless channels are whole 256 bytes: two
+# columns are as quick then. Registers for half as many blocks as could stay: with fewer up to 1.17 times as long
 NARROW = 7                  # columns of outputs
 FEW_TAPS_CHANNELS = 64      # threads of a block along the channels, at most and evenly
 WHOLE_CHANNELS = 64         # of these two columns each are as quick
