@@ -28,7 +28,7 @@ LARGEST_SIDE = 130
 # of float32 elements on the tensor cores, by algorithm
 SPLIT = {"mma": (Numerics.TF32X3, Numerics.TF32X3, Numerics.TF32),
          "wgmma": (Numerics.FP16X3, Numerics.FP16X3, Numerics.TF32), "toeplitz_float32": (Numerics.FP16X3,),
-         "taps_float32": (Numerics.FP16X3, Numerics.FP16X3, Numerics.TF32)}
+         "taps_float32": (Numerics.FP16X3, Numerics.FP16X3, Numerics.TF32), "pointwise": (Numerics.TF32,)}
 SQUARES = (7, 14, 28, 56)           # planes of networks, smaller than what a warp spans
 HALF = ("float16", "bfloat16")
 EPILOGUES = ((), (), (BIAS,), (RELU,), (BIAS, RELU), (RELU, BIAS), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))

@@ -28,9 +28,9 @@ def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
             continue
         served += 1
         assert not LATER.search(render(made).text), sizes
-    assert served or algorithm in ("pixels", "mma", "sequence", "taps", "taps_float32", "taps_ieee", "taps_wgmma",
-                                   "wgmma", "toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc", "toeplitz_float32",
-                                   "toeplitz_nhwc")
+    assert served or algorithm in ("pixels", "pointwise", "mma", "sequence", "taps", "taps_float32", "taps_ieee",
+                                   "taps_wgmma", "wgmma", "toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc",
+                                   "toeplitz_float32", "toeplitz_nhwc")
 
 
 @pytest.mark.parametrize("arch, converts", [("sm_75", False), ("sm_80", True), ("sm_89", True), ("sm_90", True)])

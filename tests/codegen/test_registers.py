@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -21,6 +22,8 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
           "mma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "wgmma": dict(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps_float32": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3),
+          "sequence": dict(n=8, c=64, h=1, w=2048, k=64, groups=64, r=1, s=31, padding=(0, 15)),
+          "pointwise": dict(n=8, c=64, h=56, w=56, k=96, r=1, s=1),
           "taps_ieee": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, layout="NHWC"),
           "taps_wgmma": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3, dtype="float16"),
           "taps": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16"),
@@ -31,7 +34,8 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_defaults_keep_what_the_plan_promises(algorithm):
     shape = ConvShape(**LAYERS.get(algorithm, dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1)))
-    made = plan_layer(shape, algorithm=algorithm)
+    rounded = ALGORITHMS[algorithm].float32 == (Numerics.TF32,)
+    made = plan_layer(shape, algorithm=algorithm, precision="tf32" if rounded else "float32")
     for entry in build(made).compiled.entries if made.cost.no_spills else ():
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
 

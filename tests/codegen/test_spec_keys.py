@@ -37,6 +37,7 @@ DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
 LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "wgmma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps_float32": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2),
+          "pointwise": ConvShape(c=32, h=50, w=60, k=24, r=1, s=1),
           "taps_ieee": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1),
           "taps_wgmma": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2, dtype="float16"),
           "taps": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
@@ -74,7 +75,8 @@ def test_a_field_of_the_spec_changes_both_keys(name):
 @pytest.mark.thin(2)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_plan_value_changes_both_keys(algorithm):
-    base = plan_layer(LAYERS.get(algorithm, SHAPE), algorithm=algorithm)
+    rounded = ALGORITHMS[algorithm].float32 == (Numerics.TF32,)
+    base = plan_layer(LAYERS.get(algorithm, SHAPE), algorithm=algorithm, precision="tf32" if rounded else "float32")
     for field in dataclasses.fields(base.options):
         value = getattr(base.options, field.name)
         others = [m for m in type(value) if m is not value] if isinstance(value, enum.Enum) else [value + 1, 97]

@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from tests.runtime.pack.pack_tools import LAYERS, SHAPE, use_fake_compiler
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import PackError
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import explain
@@ -137,7 +138,7 @@ def test_what_planners_make_passes_the_check():
               ConvShape(c=16, h=64, w=64, k=1, r=3, s=3, dtype="float16", layout="NHWC"),
               ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="uint8"),
               ConvShape(n=8, c=32, h=14, w=14, k=32, r=3, s=3, groups=32, padding=1),
-              ConvShape(c=1, h=512, w=512, k=1, r=15, s=15, padding=7),
+              ConvShape(c=1, h=512, w=512, k=1, r=15, s=15, padding=7), ConvShape(c=32, h=28, w=28, k=64, r=1, s=1),
               *(ConvShape(n=8, c=3, h=64, w=64, k=32, r=7, s=7, padding=3, dtype=dtype)
                 for dtype in ("float32", "float16")),
               *(ConvShape(n=8, c=64, h=1, w=512, k=64, r=1, s=9, groups=64, padding=(0, 4), layout=layout,
@@ -145,8 +146,9 @@ def test_what_planners_make_passes_the_check():
                                                              ("NCHW", "float32")))]
     made = set()
     for shape, epilogue in [(shape, ()) for shape in layers] + [(layers[0], ("residual",)), (SHAPE, ("bias", "relu"))]:
-        for candidate in explain(shape, epilogue=epilogue):
-            if candidate.plan is not None:
-                check.check_program(candidate.plan.program, candidate.plan.spec)
-                made.add(candidate.algorithm)
+        for precision in ("float32", "tf32") if shape.dtype is DType.FLOAT32 else ("float32",):
+            for candidate in explain(shape, epilogue=epilogue, precision=precision):
+                if candidate.plan is not None:
+                    check.check_program(candidate.plan.program, candidate.plan.spec)
+                    made.add(candidate.algorithm)
     assert made >= set(ALGORITHMS), set(ALGORITHMS) - made
