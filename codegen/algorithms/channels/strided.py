@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 
 from warpconv.codegen.classes import replace
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
@@ -96,11 +97,12 @@ def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | No
 
 def _of_one_column(spec: KernelSpec, q: int, known: bool) -> ChannelsOptions | None:
     """Lines of float32, stride 2 and few taps with a column a thread; None where two are as quick, or nothing fits."""
-    if spec.dtype.is_half or spec.r * spec.s >= FEW_TAPS or spec.stride != (2, 2) or spec.dilation != (1, 1):
+    plane = min(spec.r, spec.s) > 1 and spec.r * spec.s < FEW_TAPS and spec.k >= LEAST_CHANNELS
+    if not plane or spec.dtype is not DType.FLOAT32 or spec.stride != (2, 2) or spec.dilation != (1, 1):
         return None
     narrow = q <= NARROW and spec.k % threads_of_channels(spec, 1, FEW_TAPS_CHANNELS) == 0
     vector = 1 if narrow else 2
-    if not narrow and (spec.k % WHOLE_CHANNELS == 0 or spec.k % vector or spec.k < LEAST_CHANNELS):
+    if not narrow and (spec.k % WHOLE_CHANNELS == 0 or spec.k % vector):
         return None
     options = ChannelsOptions(
         body=Body.LINES, vector=vector, columns=1, width=Width.WHOLE if known else Width.ANY, stage_rows=1,

@@ -23,6 +23,7 @@ GROUP_WARPS = 4
 FULL_RATE = 0.8             # of the tensor cores that is reached at best
 LOAD_CYCLES = 2.3           # of a warp's load of factors
 COPIED_BYTES = 50.0         # that come from the second-level cache in a cycle, all multiprocessors copying
+LEAST_ACTIVE = 0.4          # of these, and of so few: one copies no quicker (as wgmma's)
 LATENCY_CYCLES = 1330.0     # from a stage's copies to its products
 STEP_CYCLES = 28.0          # of a stage besides
 STORE_CYCLES = 23.0         # of a thread's sum on its way to memory
@@ -32,7 +33,8 @@ OVERLAPPED = 0.57           # of the lesser of memory and arithmetic
 
 
 def candidates(spec: KernelSpec) -> Iterator[PointwiseOptions]:
-    """Every tile that fits, with as many stages as shared memory holds: filters that hold no more than twice K."""
+    """Every tile that fits, with as many stages as shared memory holds: no more filters than K in whole eights, or the
+    fewest of FILTERS."""
     whole = -(-spec.k // 8) * 8
     for filters in sorted({f for f in (*FILTERS, whole) if f <= max(whole, min(FILTERS)) and f <= max(FILTERS)}):
         for matrices in MATRICES:
@@ -65,7 +67,7 @@ def cycles(spec: KernelSpec, options: PointwiseOptions, shape: ConvShape) -> flo
     depths = SLICE // DEPTH * options.matrices * GROUPS
     multiplied = depths * options.filters * COLUMN_CYCLES / FULL_RATE
     loaded = depths * GROUP_WARPS * WORDS * LOAD_CYCLES
-    copied = stage_bytes(options) / COPIED_BYTES * max(0.4, active)
+    copied = stage_bytes(options) / COPIED_BYTES * max(LEAST_ACTIVE, active)
     step = max(multiplied, loaded, copied, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
     stored = STORE_CYCLES * options.matrices * options.filters / 2
     arithmetic = START_CYCLES + waves * (steps * step + stored)

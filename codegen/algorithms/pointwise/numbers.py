@@ -6,7 +6,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, FEWER_REGISTERS, GROUPS, MORE_REGISTERS, ROW_BYTES,
                                           ROWS, THREADS, WORDS, WgmmaShape)
 from warpconv.codegen.plan import Argument
-from warpconv.codegen.spec import Epilogue, KernelSpec
+from warpconv.codegen.spec import KernelSpec
 
 from .options import PointwiseOptions
 
@@ -30,7 +30,6 @@ class PointwiseNumbers:
     stage_bytes: int
     filter_tiles: int
     guard_filters: bool         # whether the last tile has fewer
-    with_bias: bool
     steps: int
     prepared: int               # elements of the prepared filter
     barriers_at: int
@@ -82,6 +81,6 @@ def make_numbers(spec: KernelSpec, options: PointwiseOptions, arguments: tuple[A
         group_bytes=pixels * ROW_BYTES // GROUPS, pixel_bytes=pixels * ROW_BYTES,
         filter_bytes=options.filters * ROW_BYTES, stage_bytes=stage_bytes(options),
         filter_tiles=-(-spec.k // options.filters), guard_filters=spec.k % options.filters != 0,
-        with_bias=Epilogue.BIAS in spec.epilogue, steps=steps, prepared=steps * spec.k * SLICE,
+        steps=steps, prepared=steps * spec.k * SLICE,
         barriers_at=options.stages * stage_bytes(options), shared_bytes=shared_bytes(options),
         blocks=options.filters // 8)

@@ -1,7 +1,7 @@
 """``pointwise``: 1x1 layers of float32 in NCHW on Hopper's warp groups, rounded to TF32.
 
-That instruction takes TF32 from shared memory only where the products of an output lie side by side, which in NCHW are
-the channels of a pixel, a plane apart. Its first factor may come from registers, though: a block copies slices of 32
+wgmma takes TF32 from shared memory only where the products of an output lie side by side, which in NCHW are the
+channels of a pixel, a plane apart. Its first factor may come from registers, though: a block copies slices of 32
 channels of an image's pixels as they lie in x, by descriptor, and rounded on the way; a lane loads what the instruction
 wants of two pixels, four words for eight channels, and filters come from shared memory, their channels in the order of
 these loads. x is read once for as many filters as a tile has, and nothing of it is written.

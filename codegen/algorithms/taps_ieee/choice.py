@@ -79,12 +79,12 @@ def _tiles(spec: KernelSpec, columns: int, lanes: int) -> Iterator[tuple[int, in
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsIeeeOptions:
     """The candidate of the least estimate for the layer's sizes, for the batch that kernels are shared by; without
-    sizes the first."""
+    sizes the first. Where wide loads and stores leave too few registers, narrow ones."""
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = candidates(spec, line_width(spec, shape, WIDE), store_width(spec, shape.q))
-    return min(made, key=lambda options: cycles(spec, options, shape))
+    made = list(candidates(spec, line_width(spec, shape, WIDE), store_width(spec, shape.q)))
+    return min(made or candidates(spec), key=lambda options: cycles(spec, options, shape))
 
 
 def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:

@@ -34,8 +34,7 @@ class TapsIeeeNumbers:
     copiers: int                # warps that copy pixels: all
     runs: int                   # of a tile: outputs of a thread side by side
     runs_across: int            # of these in a row
-    block_filters: int          # of a block,
-    filter_blocks: int          # and blocks that share out filters
+    block_filters: int          # of a block
     guard_filters: bool         # whether the last block has fewer
     filter_row: int             # elements from a product's filters to the next product's
     filter_elements: int        # of all products
@@ -137,7 +136,6 @@ def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,
     return TapsIeeeNumbers(
         arguments=arguments, threads=threads_of(options), copiers=threads_of(options) // LANES, runs=runs_of(options),
         runs_across=options.tile_q // options.columns, block_filters=block_filters(options),
-        filter_blocks=filter_blocks(spec, options),
         guard_filters=filter_blocks(spec, options) * block_filters(options) > spec.k,
         filter_row=block_filters(options) + ROW_FILLING,
         filter_elements=filter_elements(spec, options), whole_lines=options.vector > 1,

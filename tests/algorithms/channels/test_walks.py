@@ -40,6 +40,27 @@ def test_most_multiprocessors_have_a_block(n, c, side, size):
     assert blocks_of(many, one) < blocks_of(found, one)
 
 
+@pytest.mark.parametrize("c, side, channels", [(256, 28, 32), (144, 56, 24), (240, 28, 60), (58, 28, 29), (960, 7, 32)])
+def test_float32_under_few_taps_has_pairs_of_channels_and_columns(c, side, channels):
+    """From 16 images on; blocks have channels of whole sectors, or all."""
+    for n in (16, 512):
+        found = planned(depthwise(n=n, c=c, side=side)).options
+        assert (found.vector, found.columns, found.sub_block_rows, found.prefetch_rows) == (2, 2, 7, 4)
+        assert (found.block_channels, found.block_columns) == (channels, 4)
+    for others in (dict(c=33), dict(c=116), dict(c=8), dict(c=c, dtype="float16"), dict(c=c, dilation=2)):
+        assert planned(depthwise(n=512, side=side, **others)).options.columns != 2
+
+
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("changes", [dict(c=32, side=9), dict(c=40, side=15, padding_mode="reflect")])
+def test_pairs_of_channels_and_columns_compute_what_was_asked(changes):
+    many = depthwise(3, n=512, **changes)
+    plan = planned(many)
+    assert plan.options.vector == plan.options.columns == 2
+    checks.check_checked(plan, replace(many, n=2))
+
+
 def test_a_rule_s_walk_stays_unless_another_is_clearly_quicker():
     shape = depthwise(n=32, c=144, side=56)
     many, spec = planned(replace(shape, n=512)), planned(shape).spec

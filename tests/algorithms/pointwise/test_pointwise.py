@@ -23,6 +23,7 @@ from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.call.kernel import Kernel
 from warpconv.runtime.devices.cpu import backend
+from warpconv.runtime.devices.cpu.report import Mode
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
 LAYERS = ((64, 56, 64), (256, 56, 128), (512, 28, 256), (1024, 14, 512), (192, 28, 16), (144, 28, 40))
@@ -104,18 +105,18 @@ def test_what_is_not_finite_reaches_its_own_pixels():
 
 
 @on_cpu_device
-@pytest.mark.parametrize("stages", [2, 3])
-def test_a_block_of_many_tiles(stages):
-    """All tiles of one block: each stage is filled and freed many times."""
-    shape = ConvShape(n=3, c=96, h=10, w=20, k=40, r=1, s=1)
+@pytest.mark.parametrize("stages, matrices", [(2, 1), (3, 2)])
+def test_a_block_of_many_tiles(stages, matrices):
+    """All tiles of one block: each stage is filled and freed many times, and every access is checked."""
+    shape = ConvShape(n=2, c=96, h=10, w=20, k=40, r=1, s=1)
     plan = plan_layer(shape, algorithm="pointwise", precision="tf32",
-                      settings={"filters": 24, "matrices": 1, "stages": stages})
+                      settings={"filters": 24, "matrices": matrices, "stages": stages})
     only = plan.program.steps[0]
     alone = replace(plan, program=replace(plan.program, steps=(replace(only, grid=(Blocks(), Blocks(), Blocks())),)))
     x, w = drawn(shape)
     made: list[Any] = []
     for one in (plan, alone):
-        loaded, source = backend.load_text(one.spec, one.program, render(one).text)
+        loaded, source = backend.load_text(one.spec, one.program, render(one).text, mode=Mode.CHECK)
         made.append(Kernel(one.spec, one.program, loaded, source=source, plan=one)(x, w))
     assert np.array_equal(*made) and np.isfinite(made[0]).all()
 

@@ -1,1 +1,1 @@
-"""Tests of ``taps_float32``."""
+"""Tests of ``taps_ieee``."""
