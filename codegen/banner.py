@@ -64,7 +64,8 @@ def _sizes(plan: KernelPlan) -> list[str]:
 
 
 def _demands(plan: KernelPlan) -> str:
-    sizes = in_words(a for a in plan.program.arguments if not a.is_pointer)
+    asked = (in_words(a for a in plan.program.arguments if not a.is_pointer), *plan.program.size_demands)
+    sizes = "; ".join(filter(None, asked))
     return f" ({sizes})" if sizes else ""
 
 

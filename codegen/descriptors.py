@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 import itertools
+import math
 import struct
 
 from .classes import dataclass
-from .dimension import Length
+from .dimension import Dimension, Length
 from .dtypes import DType
 from .layer import later
 from .shape import ConvShape
@@ -145,6 +146,18 @@ class Descriptor:
                          lower=self.lower, upper=self.upper, strides=self.strides, swizzle=self.swizzle,
                          rounded=self.rounded)
 
+    @property
+    def demand(self) -> str:
+        """What the array's distances ask of a call's sizes, in words; empty where nothing."""
+        each = self.dtype.itemsize
+        by: tuple[Dimension, ...] = ()
+        for length in self.sizes[:-1]:
+            each, by = each * length.each, (*by, *length.by)
+            unit = ALIGNMENT // math.gcd(ALIGNMENT, each)
+            if by and unit > 1:
+                return f"{' * '.join(size.value for size in by)} a multiple of {unit}"
+        return ""
+
     def refusal(self, shape: ConvShape | None = None) -> str | None:
         """Which limit the descriptor is beyond, in words, or None; without a layer those that no size decides."""
         reason = self._box_refusal() or (self._walk_refusal() if self.walk is Walk.IM2COL else None)
@@ -193,7 +206,8 @@ class Descriptor:
             return f"{max(made.sizes)} elements along a dimension that coordinates of 32 bits reach"
         for distance in made.distances:
             if distance % ALIGNMENT:
-                return f"distances of {distance} bytes (a multiple of {ALIGNMENT})"
+                asked = f": {self.demand}" if self.demand else ""
+                return f"distances of {distance} bytes (a multiple of {ALIGNMENT}{asked})"
             if distance >= MOST_DISTANCE:
                 return f"distances of {distance} bytes (less than 2^40)"
         return None

@@ -274,7 +274,13 @@ class Program:
     @property
     def demands(self) -> str:
         """What the plan asks of the arguments beyond the spec, in words; empty where nothing."""
-        return in_words(self.arguments)
+        return "; ".join(filter(None, (in_words(self.arguments), *self.size_demands)))
+
+    @property
+    def size_demands(self) -> tuple[str, ...]:
+        """What descriptors ask of several sizes together, and of one where no argument says so."""
+        said = in_words(self.arguments).split("; ")
+        return tuple(dict.fromkeys(d.demand for d in self.descriptors if d.demand and d.demand not in said))
 
     def refusal(self, shape: ConvShape) -> str | None:
         """Why this plan cannot serve the sizes of a layer, or None."""

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.classes import dataclass
+from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.request import Request, of_pixels
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, parse_epilogue
+from warpconv.codegen.spec import KernelSpec, parse_epilogue
 from warpconv.runtime import env, forks, paths
 from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.filter import Shared
@@ -106,7 +106,7 @@ class Pack(Shared):
         kernel = self.find(request, device=target, exact=wanted is not None)
         if kernel is not None:
             return kernel
-        raise self._not_built(shape, target, algorithm, steps, wanted)
+        raise self._not_built(replace(request, layer=shape), target, wanted)
 
     def conv(self, name: str, *, device: str = "auto") -> PackConv:
         """A layer of the pack, ready to be called by an engine: ``pack.conv("conv1")(x)``.
@@ -212,17 +212,17 @@ class Pack(Shared):
             raise
         return backend
 
-    def _not_built(self, shape: ConvShape, target: int | None, algorithm: str, epilogue: tuple[Epilogue, ...],
-                   arch: Arch | None) -> KernelNotBuilt:
+    def _not_built(self, request: Request, target: int | None, arch: Arch | None) -> KernelNotBuilt:
         arch = arch or _device_arch(target) or DEFAULT_ARCH
         have = ", ".join(sorted({str(record.kernel.spec.arch) for record in self._manifest.records})) or "nothing"
+        shape, epilogue = request.layer, request.epilogue
         steps = f", then {', '.join(step.value for step in epilogue)}" if epilogue else ""
         try:
-            from warpconv.codegen.select import plan_layer
+            from warpconv.codegen.resolution import resolve
         except ImportError:
             spec, command = None, None
         else:
-            plan = plan_layer(shape, algorithm=algorithm, arch=arch, epilogue=epilogue)
+            plan = resolve(request).plan
             spec, command = plan.spec, build_command(plan).removesuffix("PACK") + shlex.quote(str(self.path))
         misses = near_misses(self._manifest.records, shape, epilogue)
         near = "; it has this layer " + ", and ".join(misses) if misses else ""

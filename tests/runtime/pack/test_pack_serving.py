@@ -94,6 +94,9 @@ def test_what_is_not_there_names_the_command(path, monkeypatch):
         with pytest.raises(KernelNotBuilt) as caught:
             open_pack(path).specialize(SHAPE, device="cuda", **change)
         assert ("--epilogue relu" in caught.value.command) == ("epilogue" in change)
+    with pytest.raises(KernelNotBuilt) as caught:
+        open_pack(path).specialize(ConvShape(n=32, c=64, h=56, w=56, k=64, r=1, s=1), device="cuda", precision="tf32")
+    assert "--precision tf32" in caught.value.command and caught.value.spec.algorithm == "pointwise"
     with pytest.raises(UnsupportedSpec):
         open_pack(path).specialize(STRIDED, algorithm="reuse", epilogue=FUSED)
     with pytest.raises(ArgumentError):

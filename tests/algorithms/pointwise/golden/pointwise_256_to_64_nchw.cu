@@ -6,7 +6,7 @@
 //
 // layer  x[N, 256, H, W] * w[64, 256, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, float32, tf32 products, then bias,
 //        relu
-//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+//        N, H, W (and so P, Q) are arguments (H * W a multiple of 4); all else is a constant of the text
 // plan   tiles of 64 filters x 256 pixels of an image, factors rounded to TF32, pixels from registers, by two warp
 //        groups and a copying thread, 5 stages, 204880 bytes of shared memory
 // cost   a warp's 2048 outputs: 256 warp loads, 0 shuffles, 16384 FMA a lane, about 232 registers (direct: 16384 loads)

@@ -7,7 +7,7 @@
 //
 // layer  x[N, 256, H, W] * w[64, 256, 1, 1] -> y[N, 64, P, Q], stride 1, padding 0, float32, fp16x3 products, then
 //        residual
-//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+//        N, H, W (and so P, Q) are arguments (H * W a multiple of 4); all else is a constant of the text
 // plan   tiles of 64 filters x 1 x 224 outputs from one box of 1 x 224 pixels for all taps, 2 boxes, of 3 boxes of
 //        planes, factors in two parts of float16, by two warp groups and two copying threads, 6 splitting warps, 4
 //        stages, 178176 bytes of shared memory

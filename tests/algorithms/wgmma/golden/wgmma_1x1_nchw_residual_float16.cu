@@ -5,7 +5,7 @@
 //     --set form=planes --set filters=128 --set pixels=160 --set stages=4 --set splits=1
 //
 // layer  x[N, 72, H, W] * w[136, 72, 1, 1] -> y[N, 136, P, Q], stride 1, padding 0, float16, then bias, residual, relu
-//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+//        N, H, W (and so P, Q) are arguments (H * W a multiple of 8); all else is a constant of the text
 // plan   tiles of 128 filters x 160 pixels of an image in NCHW by two warp groups and a copying thread, 4 stages,
 //        163904 bytes of shared memory
 // cost   a warp's 2560 outputs: 0 warp loads, 0 shuffles, 10240 FMA a lane, about 232 registers (direct: 5760 loads)

@@ -4,7 +4,7 @@
 //     --set form=planes --set filters=64 --set pixels=128 --set stages=4 --set splits=3
 //
 // layer  x[N, 528, H, W] * w[32, 528, 1, 1] -> y[N, 32, P, Q], stride 1, padding 0, float16
-//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+//        N, H, W (and so P, Q) are arguments (H * W a multiple of 8); all else is a constant of the text
 // plan   tiles of 64 filters x 128 pixels of an image in NCHW by two warp groups and a copying thread, 4 stages, sums
 //        in 3 parts, 98368 bytes of shared memory
 // cost   a warp's 1024 outputs: 0 warp loads, 0 shuffles, 18432 FMA a lane, about 232 registers (direct: 16896 loads)
