@@ -6,12 +6,16 @@ as it is in x: the distance of lines is that of x modulo 16 bytes.
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .first_layers import pixel_of
+
+COPY_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,24 @@ def lead_of(spec: KernelSpec, whole: bool, wide: int) -> int:
 def line_width(spec: KernelSpec, shape: ConvShape | None, wide: int) -> int:
     """The plan value ``vector``: ``wide`` elements where lines of x are whole numbers of 16 bytes, else 1."""
     return wide if shape is not None and shape.w * pixel_of(spec) % wide == 0 else 1
+
+
+def width_refusal(vector: int, wide: int) -> str | None:
+    """None, or in words why a plan's ``vector`` is none that ``line_width`` gives."""
+    return None if vector in (1, wide) else f"vector = {vector} (1, or {wide} where lines are whole numbers of it)"
+
+
+def room_refusal(spec: KernelSpec, shared_bytes: int) -> str | None:
+    """None, or in words why a block's lines and filters do not fit."""
+    most = spec.hardware.shared_block
+    if shared_bytes <= most:
+        return None
+    return f"{shared_bytes} bytes of shared memory (at most {most}): a smaller tile, or fewer filters"
+
+
+def asked_of_lines(spec: KernelSpec, vector: int) -> dict[str, int]:
+    """What copies ask of x and W (parts.arguments.demanding)."""
+    return {"x": COPY_BYTES} | ({"W": vector // math.gcd(vector, pixel_of(spec))} if vector > 1 else {})
 
 
 def lanes_for(places: int) -> int:

@@ -13,8 +13,7 @@ from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_THREADS, lines_options_refusal, lines_refusal, resident_lines,
-                    threads_of_channels)
+from .lines import FEW_TAPS, LINES_THREADS, lines_fit, lines_refusal, resident_lines, threads_of_channels
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of, step_rows_of
 
 ROWS = (14, 7, 4, 2, 1)         # of a sub-block
@@ -62,8 +61,7 @@ def _lines(spec: KernelSpec, q: int) -> Iterator[tuple[ChannelsOptions, Channels
                                           sub_block_rows=rows, prefetch_rows=max(1, ahead), width=_width(columns, q))
                 options = _with_channels(spec, options)
                 numbers = numbers_of(spec, options)
-                if (lines_options_refusal(spec, options) is None and numbers.line.shared_bytes <= SHARED_STATIC
-                        and registers_of(spec, options, numbers) <= LINES_REGISTERS):
+                if lines_fit(spec, options, numbers):
                     yield options, numbers
 
 

@@ -67,6 +67,18 @@ def lines_options_refusal(spec: KernelSpec, options: ChannelsOptions) -> str | N
     return None
 
 
+def lines_fit(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers) -> bool:
+    """Whether these plan values go together, and shared memory and registers hold them."""
+    return (lines_options_refusal(spec, options) is None and numbers.line.shared_bytes <= SHARED_STATIC
+            and registers_of(spec, options, numbers) <= LINES_REGISTERS)
+
+
+def is_float_plane(spec: KernelSpec, stride: int) -> bool:
+    """Whether it is float32 under few taps of several rows and columns that lie side by side, by this stride."""
+    return (spec.dtype is DType.FLOAT32 and min(spec.r, spec.s) > 1 and spec.r * spec.s < FEW_TAPS
+            and spec.stride == (stride, stride) and spec.dilation == (1, 1))
+
+
 def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
     """Of float32 under few taps pairs of channels and columns; else the vector and columns with the fewest instructions
     an output, None where none leaves enough registers."""
@@ -95,8 +107,7 @@ def lines_defaults(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOpt
 
 def _pairs(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | None:
     """None where the layer is another, or nothing fits."""
-    plane = min(spec.r, spec.s) > 1 and spec.r * spec.s < FEW_TAPS and min(p, q) > 1
-    if not plane or spec.dtype is not DType.FLOAT32 or spec.stride != (1, 1) or spec.dilation != (1, 1) or spec.k % 2:
+    if not is_float_plane(spec, stride=1) or min(p, q) == 1 or spec.k % 2:
         return None
     several = (threads_of_channels(spec, 2, most) for most in PAIRS_THREADS)
     channels = next((c for c in several if c % PAIRS_OF_A_SECTOR == 0 or 2 * c == spec.k <= 2 * PAIRS_THREADS[0]), 0)
@@ -106,9 +117,7 @@ def _pairs(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | N
         body=Body.LINES, vector=2, columns=2, width=Width.WHOLE if known and q % 2 == 0 else Width.ANY,
         sub_block_rows=PAIRS_ROWS, prefetch_rows=PAIRS_AHEAD, stage_rows=PAIRS_STAGE, block_channels=channels,
         block_columns=min(PAIRS_COLUMNS, -(-q // 2)))
-    numbers = numbers_of(spec, options)
-    fits = numbers.line.shared_bytes <= SHARED_STATIC and registers_of(spec, options, numbers) <= LINES_REGISTERS
-    return options if fits and lines_options_refusal(spec, options) is None else None
+    return options if lines_fit(spec, options, numbers_of(spec, options)) else None
 
 
 def _narrow(spec: KernelSpec, p: int) -> bool:

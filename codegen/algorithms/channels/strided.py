@@ -11,14 +11,13 @@ from __future__ import annotations
 import math
 
 from warpconv.codegen.classes import replace
-from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import H200_SHARED_BESIDE_CACHE, LANES, QUARTERS, SHARED_STATIC
 from warpconv.codegen.parts.occupancy import resident_blocks
 from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .few import with_more_registers
-from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, lines_options_refusal, resident_lines,
-                    threads_of_channels)
+from .lines import (FEW_TAPS, LINES_REGISTERS, LINES_TEXT, MANY_TAPS, is_float_plane, lines_fit, lines_options_refusal,
+                    resident_lines, threads_of_channels)
 from .numbers import Body, ChannelsNumbers, ChannelsOptions, Width, numbers_of, registers_of
 
 # Lines, of what was quickest of 1,500 timed on an H100 on 2026-11-25 (3x3 to 11x11 of 14^2 to 112^2, stride 2 to 4,
@@ -97,8 +96,7 @@ def lines(spec: KernelSpec, p: int, q: int, known: bool) -> ChannelsOptions | No
 
 def _of_one_column(spec: KernelSpec, q: int, known: bool) -> ChannelsOptions | None:
     """Lines of float32, stride 2 and few taps with a column a thread; None where two are as quick, or nothing fits."""
-    plane = min(spec.r, spec.s) > 1 and spec.r * spec.s < FEW_TAPS and spec.k >= LEAST_CHANNELS
-    if not plane or spec.dtype is not DType.FLOAT32 or spec.stride != (2, 2) or spec.dilation != (1, 1):
+    if not is_float_plane(spec, stride=2) or spec.k < LEAST_CHANNELS:
         return None
     narrow = q <= NARROW and spec.k % threads_of_channels(spec, 1, FEW_TAPS_CHANNELS) == 0
     vector = 1 if narrow else 2
@@ -109,9 +107,7 @@ def _of_one_column(spec: KernelSpec, q: int, known: bool) -> ChannelsOptions | N
         prefetch_rows=NARROW_AHEAD if narrow else PAIR_AHEAD, sub_block_rows=LINE_ROWS,
         block_channels=threads_of_channels(spec, vector, FEW_TAPS_CHANNELS),
         block_columns=NARROW_COLUMNS if narrow else PAIR_COLUMNS)
-    numbers = numbers_of(spec, options)
-    fits = numbers.line.shared_bytes <= SHARED_STATIC and registers_of(spec, options, numbers) <= LINES_REGISTERS
-    return with_more_registers(spec, options) if fits and lines_options_refusal(spec, options) is None else None
+    return with_more_registers(spec, options) if lines_fit(spec, options, numbers_of(spec, options)) else None
 
 
 def _rows(spec: KernelSpec, options: ChannelsOptions, p: int, q: int) -> int:

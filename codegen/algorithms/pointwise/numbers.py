@@ -26,7 +26,6 @@ class PointwiseNumbers:
     tile_pixels: int
     group_bytes: int            # of shared memory: a group's pixels of a slice
     pixel_bytes: int            # those of both groups
-    filter_bytes: int
     stage_bytes: int
     filter_tiles: int
     guard_filters: bool         # whether the last tile has fewer
@@ -79,7 +78,7 @@ def make_numbers(spec: KernelSpec, options: PointwiseOptions, arguments: tuple[A
     return PointwiseNumbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters), tile_pixels=pixels,
         group_bytes=pixels * ROW_BYTES // GROUPS, pixel_bytes=pixels * ROW_BYTES,
-        filter_bytes=options.filters * ROW_BYTES, stage_bytes=stage_bytes(options),
+        stage_bytes=stage_bytes(options),
         filter_tiles=-(-spec.k // options.filters), guard_filters=spec.k % options.filters != 0,
         steps=steps, prepared=steps * spec.k * SLICE,
         barriers_at=options.stages * stage_bytes(options), shared_bytes=shared_bytes(options),

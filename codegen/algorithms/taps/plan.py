@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -33,7 +33,6 @@ from .options import TapsOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -119,11 +118,8 @@ def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
 def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
     beside = numbers.n_tiles * (spec.groups // options.groups_tile)
-    most = max(1, spec.hardware.multiprocessors * options.min_blocks // beside)
-    whole = options.tile_p * options.tile_q
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
-                   limit=most)
-    return Launch(entry=spec.name, grid=(tiles, Blocks(times=beside), Blocks()), block=(numbers.threads, 1, 1),
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), beside, options.min_blocks)
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 

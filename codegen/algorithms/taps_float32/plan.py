@@ -13,18 +13,18 @@ factors lose would show, are made anew by float32 units (docs/precision.md).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import replace
-from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import first_layer_refusal, pixel_of
+from warpconv.codegen.parts.first_layers import first_layer_refusal
+from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
+from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.parts.wgmma import (CELL_BYTES, COLUMN_UNIT, DEPTH, FLOATS, MOST_COLUMNS, ROWS, TARGET,
                                           float_units_refusal)
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
@@ -39,7 +39,6 @@ from .options import TapsFloat32Options
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -96,39 +95,31 @@ def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     """What the layer and the chip make of the tile."""
-    if options.vector not in (1, WIDE):
-        return f"vector = {options.vector} (1, or {WIDE} where lines are whole numbers of it)"
+    refusal = width_refusal(options.vector, WIDE)
+    if refusal is not None:
+        return refusal
     needed, held = planned_registers(spec, options, sets_of(spec, options)), more_registers(options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
     rounds = line_rounds(spec, options)
     if rounds > WORDS_AT_ONCE:
         return f"tile_q = {options.tile_q}: {rounds} words of a line for a thread (at most {WORDS_AT_ONCE})"
-    shared = shared_bytes(spec, options)
-    if shared > spec.hardware.shared_block:
-        return (f"{shared} bytes of shared memory (at most {spec.hardware.shared_block}): a smaller tile, or fewer "
-                "filters")
-    return None
+    return room_refusal(spec, shared_bytes(spec, options))
 
 
 def _arguments(spec: KernelSpec, options: TapsFloat32Options) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, and the prepared filter."""
     store = ITEMSIZE * options.store_vector
-    asked = {"x": CELL_BYTES, "y": store, "residual": store, "bias": store}
-    if options.vector > 1:
-        asked["W"] = options.vector // math.gcd(options.vector, pixel_of(spec))
+    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store, "bias": store}
     arguments = demanding(layer_arguments(spec), asked)
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
 
 
 def _launch(spec: KernelSpec, options: TapsFloat32Options, numbers: TapsFloat32Numbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, one on a multiprocessor at a time."""
-    whole = options.tile_p * options.tile_q
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
-                   limit=max(1, spec.hardware.multiprocessors // numbers.filter_blocks))
-    return Launch(entry=spec.name, grid=(tiles, Blocks(times=numbers.filter_blocks), Blocks()),
-                  block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in numbers.arguments),
-                  shared_bytes=numbers.shared_bytes)
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), numbers.filter_blocks)
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 
 def _preparation(numbers: TapsFloat32Numbers) -> Preparation:

@@ -9,18 +9,18 @@ bits: float32 units and their order are what the default's bound is of (docs/pre
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
-from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import few_channels_refusal, pixel_of
+from warpconv.codegen.parts.first_layers import few_channels_refusal
+from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.parts.staying import staying_grid
+from warpconv.codegen.plan import Argument, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -30,8 +30,6 @@ from .numbers import (ITEMSIZE, MOST_REGISTERS, WIDE, TapsIeeeNumbers, filter_bl
 from .options import TapsIeeeOptions
 
 STORES = (4, 2, 1)
-COPY_BYTES = 16
-PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -79,17 +77,17 @@ def _tile_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    if options.vector not in (1, WIDE):
-        return f"vector = {options.vector} (1, or {WIDE} where lines are whole numbers of it)"
+    refusal = width_refusal(options.vector, WIDE)
+    if refusal is not None:
+        return refusal
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K)"
     needed = planned_registers(spec, options)
     if needed > MOST_REGISTERS:
         return f"about {needed} registers a thread (at most {MOST_REGISTERS}): fewer columns or filters"
-    shared = shared_bytes(spec, options)
-    if shared > spec.hardware.shared_block:
-        return (f"{shared} bytes of shared memory (at most {spec.hardware.shared_block}): a smaller tile, or fewer "
-                "filters")
+    refusal = room_refusal(spec, shared_bytes(spec, options))
+    if refusal is not None:
+        return refusal
     most = most_blocks(spec, options)
     if not 0 < options.min_blocks <= most:
         return f"min_blocks = {options.min_blocks}: a multiprocessor of {spec.arch} holds {most} such blocks"
@@ -99,9 +97,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
 def _arguments(spec: KernelSpec, options: TapsIeeeOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored."""
     store = ITEMSIZE * options.store_vector
-    asked = {"x": COPY_BYTES, "y": store, "residual": store}
-    if options.vector > 1:
-        asked["W"] = options.vector // math.gcd(options.vector, pixel_of(spec))
+    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store}
     if spec.layout is Layout.NHWC:
         asked["bias"] = store
     else:                               # every row of y then begins where a store may
@@ -111,12 +107,8 @@ def _arguments(spec: KernelSpec, options: TapsIeeeOptions) -> tuple[Argument, ..
 
 def _launch(spec: KernelSpec, options: TapsIeeeOptions, numbers: TapsIeeeNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
-    beside = filter_blocks(spec, options)
-    most = max(1, spec.hardware.multiprocessors * options.min_blocks // beside)
-    whole = options.tile_p * options.tile_q
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
-                   limit=most)
-    return Launch(entry=spec.name, grid=(tiles, Blocks(times=beside), Blocks()), block=(numbers.threads, 1, 1),
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), filter_blocks(spec, options), options.min_blocks)
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 

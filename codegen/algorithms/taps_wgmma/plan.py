@@ -11,18 +11,18 @@ The filter is put in the order of these pairs once, and stays in shared memory f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import replace
-from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import PAIR, first_layer_refusal, pixel_of
+from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
+from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
@@ -35,7 +35,6 @@ from .options import TapsWgmmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
-PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -81,8 +80,9 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    if options.vector not in (1, WIDE):
-        return f"vector = {options.vector} (1, or {WIDE} where lines are whole numbers of it)"
+    refusal = width_refusal(options.vector, WIDE)
+    if refusal is not None:
+        return refusal
     if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
         return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
                 f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
@@ -92,19 +92,13 @@ def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     needed, held = planned_registers(spec, options), more_registers(options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
-    shared = shared_bytes(spec, options)
-    if shared > spec.hardware.shared_block:
-        return (f"{shared} bytes of shared memory (at most {spec.hardware.shared_block}): a smaller tile, or fewer "
-                "filters")
-    return None
+    return room_refusal(spec, shared_bytes(spec, options))
 
 
 def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, and the prepared filter."""
     store = ITEMSIZE * options.store_vector
-    asked = {"x": CELL_BYTES, "y": store, "residual": store}
-    if options.vector > 1:
-        asked["W"] = options.vector // math.gcd(options.vector, pixel_of(spec))
+    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store}
     if spec.layout is Layout.NCHW:
         asked["Q"] = options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)
@@ -113,12 +107,9 @@ def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, .
 
 def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, one on a multiprocessor at a time."""
-    whole = options.tile_p * options.tile_q
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
-                   limit=max(1, spec.hardware.multiprocessors // numbers.filter_tiles))
-    return Launch(entry=spec.name, grid=(tiles, Blocks(times=numbers.filter_tiles), Blocks()),
-                  block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in numbers.arguments),
-                  shared_bytes=numbers.shared_bytes)
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), numbers.filter_tiles)
+    return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 
 def _preparation(numbers: TapsWgmmaNumbers) -> Preparation:
