@@ -37,10 +37,10 @@ def check_banner(name: str, plan: KernelPlan, text: str) -> None:
 
 def check_local_arrays(name: str, plan: KernelPlan, text: str) -> None:
     """No local array in the fast path of the static variants."""
-    named = ("bias_gradient", "filter_gradient", "filter_gradient_mma", "filter_gradient_wgmma", "hankel",
-             "implicit_gemm", "im2win", "mma", "phases", "phases_gemm", "phases_mma", "pointwise", "ragged", "sequence",
-             "sequence_gradient", "taps", "taps_float32", "taps_ieee", "taps_wgmma", "toeplitz_float32", "volume",
-             "volume_filter", "wgmma")
+    named = ("bias_gradient", "filter_gradient", "filter_gradient_mma", "filter_gradient_wgmma", "grouped",
+             "hankel", "implicit_gemm", "im2win", "mma", "phases", "phases_gemm", "phases_mma", "pointwise", "ragged",
+             "sequence", "sequence_gradient", "taps", "taps_float32", "taps_ieee", "taps_wgmma", "toeplitz_float32",
+             "volume", "volume_filter", "wgmma")
     if plan.spec.algorithm in named or getattr(plan.numbers, "seams", None):
         return          # their sums are arrays; tests of each hold that they stay in registers
     exchange = plan.settings().get("exchange")

@@ -21,14 +21,17 @@ def first_layer_refusal(spec: KernelSpec) -> str | None:
     return few_channels_refusal(spec)
 
 
-def few_channels_refusal(spec: KernelSpec) -> str | None:
-    """None, or in words why the spec is no layer of few channels and several filters."""
-    if spec.groups > 1:
-        return f"{spec.groups} groups: only whole layers are served"
-    if spec.c > MOST_CHANNELS:
-        return f"{spec.c} channels, at most {MOST_CHANNELS} are served"
-    if spec.k < LEAST_FILTERS:
-        return f"{spec.k} filters, at least {LEAST_FILTERS} are served"
+def few_channels_refusal(spec: KernelSpec, layouts_of_groups: tuple[Layout, ...] = ()) -> str | None:
+    """None, or in words why the spec is no layer of few channels and several filters, whole, or of groups in one of
+    ``layouts_of_groups``."""
+    if spec.groups > 1 and spec.layout not in layouts_of_groups:
+        where = f" in {spec.layout.value}" if layouts_of_groups else ""
+        return f"{spec.groups} groups: only whole layers are served{where}"
+    each = " a group" if spec.groups > 1 else ""
+    if spec.channels > MOST_CHANNELS:
+        return f"{spec.channels} channels{each}, at most {MOST_CHANNELS} are served"
+    if spec.filters < LEAST_FILTERS:
+        return f"{spec.filters} filters{each}, at least {LEAST_FILTERS} are served"
     return None
 
 

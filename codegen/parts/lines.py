@@ -79,7 +79,7 @@ def lines_of(spec: KernelSpec, tile: tuple[int, int], whole: bool, wide: int, be
         line, plane = pieces * wide, rows * pieces * wide
     else:
         line, plane = (pieces + 1) * wide, (rows * (pieces + 2) + 1) * wide
-    planes = spec.c // pixel
+    planes = spec.channels // pixel
     elements = planes * plane if whole else -(-(planes * (plane + wide - 1)) // wide) * wide
     lanes = lanes_for(pieces)
     return Lines(rows=rows, pieces=pieces, line=line, plane=plane, elements=elements, lead=lead, piece_lanes=lanes,

@@ -28,8 +28,8 @@ def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
             continue
         served += 1
         assert not LATER.search(render(made).text), sizes
-    assert served or algorithm in ("pixels", "pointwise", "mma", "sequence", "taps", "taps_float32", "taps_ieee",
-                                   "taps_wgmma", "wgmma", "toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc",
+    assert served or algorithm in ("grouped", "pixels", "pointwise", "mma", "sequence", "taps", "taps_float32",
+                                   "taps_ieee", "taps_wgmma", "wgmma", "toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc",
                                    "toeplitz_float32", "toeplitz_nhwc")
 
 

@@ -25,6 +25,7 @@ LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, 
           "sequence": dict(n=8, c=64, h=1, w=2048, k=64, groups=64, r=1, s=31, padding=(0, 15)),
           "pointwise": dict(n=8, c=64, h=56, w=56, k=96, r=1, s=1),
           "taps_ieee": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, layout="NHWC"),
+          "grouped": dict(n=8, c=64, h=56, w=56, k=64, groups=16, r=3, s=3, padding=1, layout="NHWC"),
           "taps_wgmma": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3, dtype="float16"),
           "taps": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16"),
           "staged": dict(DEPTHWISE, h=14, w=14), "patch": dict(DEPTHWISE, r=13, s=13, padding=6)}

@@ -38,6 +38,7 @@ LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="f
           "wgmma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
           "taps_float32": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2),
           "pointwise": ConvShape(c=32, h=50, w=60, k=24, r=1, s=1),
+          "grouped": ConvShape(c=16, h=50, w=60, k=32, groups=4, r=3, s=3, padding=1, layout="NHWC"),
           "taps_ieee": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1),
           "taps_wgmma": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2, dtype="float16"),
           "taps": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),

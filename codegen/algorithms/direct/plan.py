@@ -41,6 +41,8 @@ PLACES = 4             # registers of a column for where a border has it from, k
 PACE = 2.3
 WAITS = 1.3            # besides, beside estimates in cycles (Algorithm.waits): in NHWC of lone threads alone
 FAR_BYTES = 256        # between lanes' pixels, from which on each is a line of the cache for itself
+OF_GROUPS = 2.5         # slots of an instruction where groups of several channels have their loads far apart: 4 to 16
+                        # channels, batch 32, NCHW 2.2 to 3.1, NHWC 2.2 to 5 (H200, 2026-11-28)
 NHWC_WIDTHS = (128, 96, 64, 32)    # tiles of filters in a block, where there are more than the first of them
 
 
@@ -235,6 +237,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options: DirectOptions = plan.options
     widen = 1 if spec.dtype.lanes > 1 else 0
     waits = WAITS if batch_matters(shape) else 1.0
+    far = OF_GROUPS if spec.groups > 1 and spec.channels > 1 else 1.0
     lone = waits * lone_thread(spec, shape.reduction, PACE)
     if spec.layout is Layout.NHWC:
         numbers: DirectNhwcNumbers = plan.numbers
@@ -247,12 +250,12 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
         load = 3 + widen + (0.75 * lanes_across * apart ** 2 if lanes_across > 1 else 0)
         tap = numbers.columns * (load + options.k_tile) + options.k_tile * (weight + widen)
         slots: float = threads / 32 * (20 + 4 * numbers.columns + shape.reduction * tap)
-        return max(slots, lone)
+        return max(far * slots, lone)
     columns = -(-shape.q // options.block_size_x) * options.block_size_x
     rows = -(-shape.p // options.block_size_y) * options.block_size_y
     threads = shape.n * columns * rows * (shape.k // options.k_tile)
     slots = threads / 32 * (20 + shape.reduction * (3 + widen + (1.5 + widen) * options.k_tile))
-    return max(waits * slots, lone)
+    return max(far * waits * slots, lone)
 
 
 ALGORITHM = Algorithm(name="direct", summary="one thread per output, every tap loaded; any layer",

@@ -25,6 +25,7 @@ MOST_OUTPUTS = 64               # of a thread
 MOST_LANES = 32                 # that share a run's filters
 THREADS = (64, 256)             # of a block, about
 TILE_Q = {Layout.NHWC: (8, 16, 32, 64, 128), Layout.NCHW: (16, 32, 64, 128)}
+TILE_Q_OF_GROUPS = (16, 28, 32, 56, 64, 112, 128)      # deeper layers, whose rows are no whole 32 columns
 MOST_ROWS = 32
 FILTER_SHARES = 2               # numbers of blocks that share out filters: the fewest that fit, and the next
 # Slots of a warp and cycles of a multiprocessor, fitted to 1,309 plans of 20 layers (first layers of 1 to 12 channels,
@@ -39,6 +40,8 @@ MEMORY_SHARE = 1.2          # of the bytes, at the speed of a copy
 MEMORY_POWER = 3.2          # how far the longer of memory and arithmetic hides the other
 SECTOR = 8                  # floats that memory is written by; in NCHW rows of y may begin inside of them:
 PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, less of wide tiles
+NARROW_GROUPS = 1.5         # times all that, groups whose lines begin anywhere took: deeper layers have short ones, and
+                            # each has its edges (31 to 7 columns, stride 1 and 2, 1.3 to 2.1, 2026-11-28)
 STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8 of these)
 
 
@@ -53,7 +56,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iter
     for columns, filters in itertools.product(COLUMNS[spec.layout], FILTERS):
         if columns * filters > MOST_OUTPUTS:
             continue
-        needed, shares = -(-spec.k // filters), 0
+        needed, shares = -(-spec.filters // filters), 0
         for share in range(-(-needed // MOST_LANES), needed + 1):
             lanes = -(-needed // share)
             made = [TapsIeeeOptions(columns=columns, filters=filters, filter_lanes=lanes, tile_p=tile_p, tile_q=tile_q,
@@ -69,7 +72,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iter
 def _tiles(spec: KernelSpec, columns: int, lanes: int) -> Iterator[tuple[int, int]]:
     """Rows and columns of a tile."""
     least, most = THREADS
-    for tile_q in TILE_Q[spec.layout]:
+    for tile_q in TILE_Q[spec.layout] if spec.groups == 1 else TILE_Q_OF_GROUPS:
         for tile_p in range(1, MOST_ROWS + 1):
             runs = tile_p * tile_q // columns
             whole = runs % LANES == 0 if spec.layout is Layout.NCHW else runs * lanes % LANES == 0
@@ -89,7 +92,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsIeeeOptions:
 
 def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes."""
-    chip, shares = spec.hardware.multiprocessors, filter_blocks(spec, options)
+    chip, shares = spec.hardware.multiprocessors, spec.groups * filter_blocks(spec, options)
     tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) * shares
     warps = threads_of(options) / LANES / QUARTERS
     rounds, rest = divmod(tiles, options.min_blocks * chip)
@@ -99,6 +102,8 @@ def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> floa
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(options)
     found = START_CYCLES + filters + beside(arithmetic, memory, MEMORY_POWER)
+    if spec.groups > 1 and options.vector == 1:
+        found *= NARROW_GROUPS
     return found * STRIDED_PLANES if spec.layout is Layout.NCHW and spec.stride[1] > 1 else found
 
 

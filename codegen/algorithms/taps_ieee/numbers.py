@@ -35,7 +35,8 @@ class TapsIeeeNumbers:
     runs: int                   # of a tile: outputs of a thread side by side
     runs_across: int            # of these in a row
     block_filters: int          # of a block
-    guard_filters: bool         # whether the last block has fewer
+    filter_blocks: int          # blocks that share out a group's
+    guard_filters: bool         # whether the last has fewer
     filter_row: int             # elements from a product's filters to the next product's
     filter_elements: int        # of all products
     whole_lines: bool           # whether every line of x begins with 16 bytes
@@ -73,8 +74,8 @@ def block_filters(options: TapsIeeeOptions) -> int:
 
 
 def filter_blocks(spec: KernelSpec, options: TapsIeeeOptions) -> int:
-    """Blocks that share out filters."""
-    return -(-spec.k // block_filters(options))
+    """Blocks that share out a group's filters."""
+    return -(-spec.filters // block_filters(options))
 
 
 def halo(spec: KernelSpec, options: TapsIeeeOptions) -> Lines:
@@ -132,11 +133,12 @@ def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsIeeeNumbers:
     """All numbers of plan values that fit together."""
     lines, pixel = halo(spec, options), pixel_of(spec)
-    planes = spec.c // pixel
+    planes = spec.channels // pixel
     return TapsIeeeNumbers(
         arguments=arguments, threads=threads_of(options), copiers=threads_of(options) // LANES, runs=runs_of(options),
         runs_across=options.tile_q // options.columns, block_filters=block_filters(options),
-        guard_filters=filter_blocks(spec, options) * block_filters(options) > spec.k,
+        filter_blocks=filter_blocks(spec, options),
+        guard_filters=filter_blocks(spec, options) * block_filters(options) > spec.filters,
         filter_row=block_filters(options) + ROW_FILLING,
         filter_elements=filter_elements(spec, options), whole_lines=options.vector > 1,
         together=spec.r * spec.s * pixel <= MOST_TOGETHER, halo_rows=lines.rows, pixel=pixel, line=lines.line,

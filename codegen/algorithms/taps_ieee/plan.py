@@ -3,8 +3,9 @@
 A block copies the lines of the image that its outputs' windows cover to shared memory once for all taps, as they lie
 in x in either layout, the next tile's while it multiplies; all of its filters stay there. A thread makes outputs side
 by side: it loads the pixels of their windows in a line once, to registers, and multiplies each by as many taps as there
-are, at places that are known when the text is written. Sums are made in the order of ``implicit_gemm``, and so have its
-bits: float32 units and their order are what the default's bound is of (docs/precision.md).
+are, at places that are known when the text is written. In NCHW a group of channels is as good as an image of its own,
+with filters of its own. Sums are made in the order of ``implicit_gemm``, and so have its bits: float32 units and their
+order are what the default's bound is of (docs/precision.md).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no asynchronous copies (sm_80 and later)"
-    refusal = few_channels_refusal(spec) or common_refusal(spec, layouts=(Layout.NHWC, Layout.NCHW), borders=BORDERS,
-                                                           residual=True)
+    refusal = few_channels_refusal(spec, (Layout.NCHW,)) or common_refusal(
+        spec, layouts=(Layout.NHWC, Layout.NCHW), borders=BORDERS, residual=True)
     if refusal is None and next(candidates(spec), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
                    "of shared memory, or a line of its windows in registers")
@@ -107,7 +108,8 @@ def _arguments(spec: KernelSpec, options: TapsIeeeOptions) -> tuple[Argument, ..
 
 def _launch(spec: KernelSpec, options: TapsIeeeOptions, numbers: TapsIeeeNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
-    grid = staying_grid(spec, (options.tile_p, options.tile_q), filter_blocks(spec, options), options.min_blocks)
+    beside = spec.groups * filter_blocks(spec, options)
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), beside, options.min_blocks)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 

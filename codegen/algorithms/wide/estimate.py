@@ -23,7 +23,8 @@ LATER_TEXT = 0.2              # of FETCH_SLOTS for what it does not hold: other 
 LONE_WARP = 1.15              # times as long as its slots a warp takes that has a quarter to itself, from 9x9 on
 FEW_TAPS = 64                 # (2048^2: 9x9 and 13x13; 7x7 takes no longer than its work; H100, 2026-11-25)
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
-SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1
+SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1;
+SEVERAL_GROUPS = 2.4          # of groups in 32 bits (4 and 8 channels on 56^2 to 7^2, stride 1 and 2: 1.9 to 3.7, H200)
 ROWS_AHEAD = 1.4              # of a thread's waits for float32, its rows are loaded ahead: groups of 4 and 8
                               # channels, one image, H200
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
@@ -65,7 +66,8 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     across = 1 if numbers.packed else -(-shape.q // numbers.strip)
     planes = shape.n * spec.k / (numbers.planes if numbers.packed else 1)
     setup = 60 + numbers.taps * (1 if options.weights is BankWeights.REGISTERS else 0.2)
-    waits = SEVERAL_CHANNELS * (SEVERAL_HALF if spec.dtype.is_half else 1.0) if spec.channels > 1 else 1.0
+    several = SEVERAL_HALF if spec.dtype.is_half else SEVERAL_GROUPS if spec.groups > 1 else 1.0
+    waits = SEVERAL_CHANNELS * several if spec.channels > 1 else 1.0
     text = fma * numbers.slots
     fetched = min(text, CACHED_TEXT) + LATER_TEXT * max(0, text - CACHED_TEXT)
     start = spec.hardware.issue_slots(FETCH_SLOTS * fetched + BANK_COPY * (options.weights is BankWeights.CONSTANT))

@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.axes import BORDERS, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
-# (C, K, groups): filters of every width of a store, and that fill a block or do not
-CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 20, 1), (12, 32, 1), (3, 36, 1))
+# (C, K, groups): filters of every width of a store, and that fill a block or do not; groups in NCHW
+CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 20, 1), (12, 32, 1), (3, 36, 1), (16, 16, 4),
+            (10, 24, 2), (9, 108, 3))
 NAMES = ("columns", "filters", "filter_lanes", "tile_p", "tile_q")
 TILES = ((8, 4, 16, 4, 16), (4, 4, 1, 8, 16), (8, 8, 4, 16, 8), (4, 16, 2, 2, 64), (4, 12, 3, 4, 32), (8, 4, 9, 16, 16))
 AXES: Mapping[str, tuple] = {
@@ -24,10 +25,11 @@ def values(row: Row) -> dict[str, Any]:
 
 
 def layer(choose: Choose) -> dict[str, Any]:
-    """float32, up to twelve channels."""
-    channels = choose((1, 2, 3, 3, 4, 5, 8, 12))
-    return {"c": channels, "k": choose((4, 5, 8, 17, 32, 64, 70, 96)), "groups": 1, "layout": choose(LAYOUTS),
-            "dtype": "float32"}
+    """float32, up to twelve channels, of a group in NCHW."""
+    channels, layout = choose((1, 2, 3, 3, 4, 5, 8, 12)), choose(LAYOUTS)
+    groups = choose((1, 2, 5)) if layout == "NCHW" else 1
+    return {"c": groups * channels, "k": groups * choose((4, 5, 8, 17, 32, 64, 70, 96)), "groups": groups,
+            "layout": layout, "dtype": "float32"}
 
 
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
@@ -40,7 +42,9 @@ def variants() -> Iterable[Row]:
     for i, tile in enumerate(TILES * 2):
         planes = (i + i // len(TILES)) % 2 == 0
         store = (1, 4)[i // 2 % 2] if planes else (4, 4, 2, 1)[i % 4]
-        channels = ((5, 20, 1), (3, 64, 1), (2, 6, 1), (1, 33, 1))[i % 4] if not planes else CHANNELS[i % len(CHANNELS)]
+        channels = CHANNELS[i % len(CHANNELS)]
+        if not planes:
+            channels = ((5, 20, 1), (3, 64, 1), (2, 6, 1), (1, 33, 1))[i % 4]
         yield dict(filter=((3, 3), (2, 3), (7, 7), (5, 2))[i % 4], channels=channels, padding=PADDINGS[i % 4],
                    padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype="float32",
                    layout="NCHW" if planes else "NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
