@@ -11,7 +11,7 @@ import math
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension
-from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.hardware import GRID_LIMIT, SECTOR_BYTES
 from warpconv.codegen.layer import LARGEST_SIZE
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Role, Workspace
 from warpconv.codegen.shape import ConvShape
@@ -19,7 +19,6 @@ from warpconv.codegen.spec import KernelSpec
 
 PIXELS = "x_nhwc"               # the program's name for what the pass leaves
 CELL_BYTES = 16
-SECTOR_BYTES = 32               # that memory gives at once
 TILE = 4096                     # elements of a block of the pass,
 CHANNELS = (8, 16, 32, 64)      # and channels of it
 THREADS = 256

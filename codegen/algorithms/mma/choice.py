@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
-from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
+from warpconv.codegen.hardware import LANES, PORTABLE_SHARED, QUARTERS, SECTOR_BYTES, THREAD_REGISTERS
 from warpconv.codegen.parts import nchw_stores, nhwc_pass
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS, STEP_SLOTS,
                                         STORE_SLOTS, block_cycles, cell_of, factor_registers, layer_cycles,
@@ -54,6 +54,10 @@ PARTS_SHARE = {Layout.NHWC: 1.4, Layout.NCHW: 2.0}      # and times as long as a
 SPLIT_SHARE = 0.8           # of the cycles that 23 layers in tf32x3 took (0.74 to 0.85, an H200, 2026-11-22);
 NCHW_SHARE = 0.7            # the same beside what implicit_gemm took of its own, in NCHW,
 MANY_SHARE, FEW_PIXELS = 0.9, 32 * 14 * 14     # and of more outputs a filter (20 layers, an H100, 2026-11-26)
+LONE_SHARE, LONE_STEPS = 1.2, 2  # times as long blocks of so few steps take which have a multiprocessor to themselves:
+                            # with nothing beside their first copies and stores (6 layers, an H200, 2026-11-28)
+PARTLY_STORED = 2.0         # of y's bytes in tf32 and NHWC besides where pixels of y do not begin at whole sectors (58
+                            # and 122 filters, 56^2 and 28^2, an H200, 2026-11-28)
 NARROW_SHARE = 8.0          # over the channels, besides: in NHWC of 16 bits windows of 16 bytes of each pixel took
                             # 2.1 times these cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
 
@@ -137,7 +141,14 @@ def cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> float:
     stores = 0.0
     if spec.layout is Layout.NCHW and options.splits == 1:
         stores = nchw_stores.cycles(spec, shape, store_units(options))
-    return layer_cycles(spec.hardware, arithmetic, copied, shape.bytes_moved, passing + stores)
+    moved: float = shape.bytes_moved
+    if (spec.numerics is Numerics.TF32 and spec.layout is Layout.NHWC
+            and spec.k * spec.dtype.itemsize % SECTOR_BYTES):
+        moved += PARTLY_STORED * spec.dtype.itemsize * pixels * spec.k
+    if resident == 1 and steps <= LONE_STEPS:
+        arithmetic *= LONE_SHARE
+        moved *= LONE_SHARE
+    return layer_cycles(spec.hardware, arithmetic, copied, moved, passing + stores)
 
 
 def _warp_slots(spec: KernelSpec, options: MmaOptions) -> float:

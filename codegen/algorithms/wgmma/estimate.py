@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import H200_CLOCK, LANES, QUARTERS
+from warpconv.codegen.hardware import H200_CLOCK, LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts import nchw_stores, nhwc_pass
 from warpconv.codegen.parts.wgmma import (CLOCK, COLUMN_CYCLES, COPIED_BYTES, FULL_RATE, LATENCY_CYCLES, MEMORY_SHARE,
                                           OVERLAPPED, ROW_BYTES, ROWS, START_CYCLES, STEP_CYCLES, SUM_CYCLES)
@@ -40,6 +40,9 @@ FEW_UNEVEN = 1.12               # of few filters of one tap, besides, where tile
                                 # (14 layers of 14^2 and 7^2, an H200, 2026-11-27)
 THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
                                 # 32 channels with stride 2, an H200, 2026-11-27)
+UNEVEN = 1.75                   # of whole slices of one tap in NHWC whose pixels do not begin at whole sectors, where
+                                # outputs are many (16 layers of 104 to 488 channels, 16 bits and tf32, an H200,
+                                # 2026-11-28)
 LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26),
@@ -130,16 +133,18 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     walks = options.form is Form.IM2COL and not is_one_tap(spec)
     if is_split(spec):
         return THIN_SPLIT if 2 * spec.c <= slice_of(spec) else 1.0
+    sectors = channels * spec.dtype.itemsize % SECTOR_BYTES == 0 or options.form is Form.PLANES
+    outputs = tiles // options.splits * options.filters * options.pixels
+    each = outputs / (spec.hardware.multiprocessors * FEW_OUTPUTS)
+    uneven = UNEVEN if each > 2 and is_one_tap(spec) and spec.layout is Layout.NHWC and not sectors else 1.0
     if not spec.dtype.is_half:
-        return THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0
+        return max(uneven, THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0)
     if channels >= slice_of(spec):
         found = THIN if spec.k < slice_of(spec) else 1.0
         if found > 1.0 and not many and is_one_tap(spec) and channels % slice_of(spec):
             found *= FEW_UNEVEN
-        outputs = tiles // options.splits * options.filters * options.pixels
-        waits = walks and outputs > spec.hardware.multiprocessors * FEW_OUTPUTS and _has_unaligned_windows(spec)
-        return UNALIGNED_WINDOWS * found if waits else found
-    if channels * spec.dtype.itemsize % nhwc_pass.SECTOR_BYTES and options.form is not Form.PLANES:
+        return max(uneven, UNALIGNED_WINDOWS * found if walks and each > 1 and _has_unaligned_windows(spec) else found)
+    if not sectors:
         return THIN_PIECES
     if walks and 2 * channels <= slice_of(spec):
         return THIN_WINDOWS

@@ -25,6 +25,10 @@ FEW_TAPS = 64                 # (2048^2: 9x9 and 13x13; 7x7 takes no longer than
 SEVERAL_CHANNELS = 1.6        # slots of an instruction where rows of several channels follow each other, H200,
 SEVERAL_HALF = 1.8            # and as many times that of 16 bits: first layers and groups of four, 1.2 to 3.1;
 SEVERAL_GROUPS = 2.4          # of groups in 32 bits (4 and 8 channels on 56^2 to 7^2, stride 1 and 2: 1.9 to 3.7, H200)
+PACKED, PACKED_HALF = 2.0, 4.0      # times as long planes of a warp take side by side: 7^2 to 28^2, stride 1 and 2,
+                              # beside `staged`, which took 0.14 to 0.9 of their time where estimates were equal (22
+                              # layers, H200, 2026-11-28)
+SMALL_PLANE = 32 * 32         # pixels of the largest such plane
 ROWS_AHEAD = 1.4              # of a thread's waits for float32, its rows are loaded ahead: groups of 4 and 8
                               # channels, one image, H200
 SEAM_SLOTS = 6                # issue slots of a row of a seam: read, address and store
@@ -77,5 +81,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     # what one warp takes to go down its sub-block, however few there are
     down = (min(options.sub_block_rows, shape.p) + numbers.slots - 1) * step * LONE_WARP
     down *= spec.hardware.warps_of(QUARTERS)
+    if numbers.packed and shape.h * shape.w <= SMALL_PLANE:
+        work *= PACKED_HALF if spec.dtype.is_half else PACKED
     many = options.span is Span.STRIPS and numbers.taps > FEW_TAPS
     return start + max(work, alone, down if many else 0)

@@ -19,7 +19,7 @@ from typing import Any
 
 from warpconv.codegen.batch import batch_matters
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -44,7 +44,9 @@ WARP_PACE, LONE_WARP = 1.2, 1.6     # times its slots that a warp takes: among o
 BLOCK_SLOTS, TILE_SLOTS, COPY_SLOTS = 200, 80, 3    # of a warp besides products: in all, for a tile, for a copy
 LIST_SLOTS = 4              # and of a copy whose places are listed;
 LISTS_NHWC = 500            # of a block's lists in NHWC (18 first layers, an H200, 2026-11-28)
-MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy
+MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy,
+PARTLY_STORED = 4.0         # and of y's besides where its pixels do not begin at whole sectors in NHWC (58 and 122
+                            # filters on 56^2 and 28^2, an H200, 2026-11-28)
 EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
 LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's
 # cycles of a tile whose copies are waited for, where there are few warps: 50 layers of 1x1 to 28x28 at one image (H200,
@@ -119,7 +121,10 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
     arithmetic = max(arithmetic, waits * math.ceil(blocks / (resident * chip)))
     cycle_bytes = spec.hardware.copied_bytes
     adding = LAUNCH_CYCLES + 8 * pixels * spec.k * splits / cycle_bytes if splits > 1 else 0.0
-    memory = MEMORY_SHARE * shape.bytes_moved / cycle_bytes
+    moved: float = shape.bytes_moved
+    if spec.layout is Layout.NHWC and spec.k * spec.y_dtype.itemsize % SECTOR_BYTES:
+        moved += PARTLY_STORED * spec.y_dtype.itemsize * pixels * spec.k
+    memory = MEMORY_SHARE * moved / cycle_bytes
     return adding + max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)
 
 

@@ -110,7 +110,7 @@ def test_few_pixels_share_out_the_reduction_and_many_do_not():
 
 @pytest.mark.parametrize("sizes, precision", [
     (dict(c=64, k=64, r=1, s=1), "float32"), (dict(c=64, k=256, r=1, s=1), "float32"),
-    (dict(c=256, k=256, r=3, s=3, padding=1, groups=32), "float32"), (dict(c=64, k=64, r=3, s=3, padding=1), "ieee"),
+    (dict(c=120, k=120, r=3, s=3, padding=1, groups=20), "float32"), (dict(c=64, k=64, r=3, s=3, padding=1), "ieee"),
     (dict(c=256, k=64, r=1, s=1), "ieee"), (dict(c=16, k=64, r=7, s=7, stride=2, padding=3), "ieee")])
 def test_layers_that_tensor_cores_may_not_take(sizes, precision):
     layer = ConvShape(n=32, h=56, w=56, layout="NHWC", **sizes)
