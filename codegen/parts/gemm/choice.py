@@ -45,7 +45,7 @@ BLOCK_SLOTS, TILE_SLOTS, COPY_SLOTS = 200, 80, 3    # of a warp besides products
 LIST_SLOTS = 4              # and of a copy whose places are listed;
 LISTS_NHWC = 500            # of a block's lists in NHWC (18 first layers, an H200, 2026-11-28)
 MEMORY_SHARE = 1.3          # of the bytes, at the speed of a copy,
-PARTLY_STORED = 4.0         # and of y's besides where its pixels do not begin at whole sectors in NHWC (58 and 122
+PARTLY_STORED = 2.0         # and of y's besides where its pixels do not begin at whole sectors in NHWC (58 and 122
                             # filters on 56^2 and 28^2, an H200, 2026-11-28)
 EXPOSED = 0.3               # of the shorter of memory and arithmetic, beside the longer
 LAUNCH_CYCLES = 3900.0      # of a second launch: as mma's

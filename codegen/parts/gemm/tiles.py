@@ -121,8 +121,9 @@ class GemmNumbers(TileNumbers):
     list_row: int           # from a tap's pixels to the next tap's, where they are listed: in other banks
     store_vector: int       # filters that a thread stores at once
     few_pixels: int         # of an image, below which lanes exchange nothing
-    regrouped: bool         # NCHW: whether lanes exchange sums for stores of images that are no multiple of lanes_n
-                            # pixels; parts of sums, of layers of few pixels, would spill (nvcc 13.0, sm_75 to sm_89)
+    regrouped: bool         # whether lanes exchange sums for stores: in NCHW of images that are no multiple of lanes_n
+                            # pixels, in NHWC of filters that are no multiple of four; parts of sums, of layers of few
+                            # pixels, would spill (nvcc 13.0, sm_75 to sm_89)
     guard_filters: bool     # whether the last tile has fewer filters than others
     guard_taps: bool        # whether a tap may lie in the padding, which has one value: zero,
     one_value: bool         # or the border's
@@ -317,6 +318,20 @@ def _lanes(options: Any) -> tuple[int, int]:
     return 4, 8
 
 
+def _vector(options: Any) -> int:
+    """Filters, or pixels, that a thread loads from shared memory at once."""
+    return 4 if options.vector_loads is Switch.ON and options.thread_m % 4 == options.thread_n % 4 == 0 else 1
+
+
+def _are_regrouped(spec: KernelSpec, options: Any) -> bool:
+    """Whether lanes exchange sums, so that what they store lies side by side."""
+    if options.splits > 1 or _lanes(options) != (4, 8):
+        return False
+    if spec.layout is Layout.NHWC:
+        return spec.filters % 4 != 0 and _vector(options) == 4
+    return bool(options.thread_n % 4 == 0)
+
+
 def numbers(spec: KernelSpec, options: Any, *, by_columns: bool, padded: bool) -> GemmNumbers:
     """All numbers of a plan whose values are resolved. ``by_columns``: taps count filter rows inside filter columns, as
     the im2win tensor stores them; ``padded``: taps may lie outside of what is copied from. Raises UnsupportedSpec."""
@@ -335,7 +350,7 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
     m, n, k = options.block_m, options.block_n, options.block_k
     threads = m * n // (options.thread_m * options.thread_n)
     lanes_m, lanes_n = _lanes(options)
-    vector = 4 if options.vector_loads is Switch.ON and options.thread_m % 4 == options.thread_n % 4 == 0 else 1
+    vector = _vector(options)
     table, taps = options.order is not Order.TAPS, spec.r * spec.s
     last, windows = spec.layout is Layout.NHWC, _windows(spec, options)
     pixel_row = n + WINDOW_PAD if windows else n
@@ -359,8 +374,7 @@ def _numbers(spec: KernelSpec, options: Any, by_columns: bool, padded: bool) -> 
         k_channels=channels, k_products=products, k_tiles=tiles, m_tiles=-(-spec.filters // m), splits=options.splits,
         stages=options.stages, window_lanes=WINDOW_PRODUCTS,
         pixels=windows, window_warps=max(1, min(threads // LANES, n // WINDOW_PIXELS)), list_row=n + 1,
-        few_pixels=FEW_PIXELS, regrouped=(not last and options.splits == 1 and (lanes_m, lanes_n) == (4, 8)
-                                         and options.thread_n % 4 == 0),
+        few_pixels=FEW_PIXELS, regrouped=_are_regrouped(spec, options),
         store_vector=vector if last and spec.filters % 4 == 0 else 1, pixel_row=pixel_row,
         stage=k * (m + pixel_row), async_copies=spec.hardware.async_copies,
         registers_ahead=options.prefetch is Switch.ON, guard_filters=spec.filters % m != 0,

@@ -155,6 +155,20 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[THREAD_M][THREAD_N],
     }
 }
 
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
 // The filter in the order of its tiles, filled up with zeros: once for each set of weights, before its first launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const float* __restrict__ w, float* __restrict__ filter) {
@@ -249,18 +263,25 @@ implicit_gemm_3x3(const float* __restrict__ x, float* __restrict__ filter, float
         to_fill = to_fill < (STAGES - 1) * STAGE ? to_fill + STAGE : 0;
     }
 
-    // the sums to where they belong: a filter of a pixel at a time
-    const int m_first = m_thread;
+    // the sums to where they belong: four lanes that have a pixel exchange, and store four neighbouring filters of it
+    // at a time
+    const int lane_m = lane / LANES_N, m_first = warp % WARPS_M * (LANES_M * THREAD_M) + lane_m;
     float* outputs = y;
 #pragma unroll
     for (int j = 0; j < THREAD_N; ++j) {
         const index_t y_pixel = first_pixel + n_warp + n_lane + j * LANES_N;
-        if (y_pixel >= pixels) break;
         float* to = outputs + y_pixel * K + group * K_GROUP + m_first;
 #pragma unroll
-        for (int i = 0; i < THREAD_M; ++i) {
-            const int m = i / VECTOR * (LANES_M * VECTOR) + i % VECTOR;
-            if (m_first + m < K_GROUP) to[m] = sums[i][j];
+        for (int i = 0; i < THREAD_M; i += VECTOR) {
+            const uint4 words =
+                regroup_filters(__float_as_uint(sums[i][j]), __float_as_uint(sums[i + 1][j]),
+                __float_as_uint(sums[i + 2][j]), __float_as_uint(sums[i + 3][j]), lane_m);
+            const unsigned turned[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+            for (int of_lane = 0; of_lane < 4; ++of_lane) {
+                const int m = i * LANES_M + of_lane * 4;
+                if (y_pixel < pixels && m_first + m < K_GROUP) to[m] = __uint_as_float(turned[of_lane]);
+            }
         }
     }
 }
