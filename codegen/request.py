@@ -118,6 +118,8 @@ def _plain(name: str, value: Any) -> int | str | None:
     if value is None or isinstance(value, str):
         return value            # of None the planner says what it offers
     try:
+        if isinstance(value, bool):
+            raise TypeError
         return int(value.__index__())       # NumPy's whole numbers too; no floating-point number
     except (AttributeError, TypeError):
         raise ArgumentError("plan value not offered", argument=f"set {name}", value=value,

@@ -44,6 +44,14 @@ def with_banner(ctx: click.Context, text: str, options: dict[str, Any]) -> dict[
     return {**options, **{name: value for name, value in said.items() if name not in typed}}
 
 
+def check_border(ctx: click.Context, options: dict[str, Any]) -> None:
+    """Raises ArgumentError where the value of a border 'constant' is not on the command line: it is an argument of the
+    kernel, and what stands in the text's head is an example."""
+    if options["padding_mode"] == "constant" and ctx.get_parameter_source("padding_value") is ParameterSource.DEFAULT:
+        raise ArgumentError("the border's value is an argument of the kernel, which its text does not tell",
+                            argument="--padding-value", hint="for instance --padding-value 0.5")
+
+
 def check_entries(plan: KernelPlan, text: str) -> None:
     """Raises ArgumentError where the text lacks a kernel that the plan launches."""
     missing = [entry for entry in plan.program.entries if not re.search(rf"\b{re.escape(entry)}\s*\(", text)]

@@ -15,7 +15,7 @@ from warpconv.codegen.shape import INTEGER_WEIGHTS, PIXELS
 from warpconv.codegen.spec import Numerics
 
 from .device import choose_device, device_option, edited_kernel, make_kernel, note_device
-from .edited import read_source, with_banner
+from .edited import check_border, read_source, with_banner
 from .files import check_output, read_array, write_array
 from .layer import LayerRequest, layer_options, read_dtype, read_layer, templates_option
 from .output import console, echo_record, json_option, printable, say, seconds_text
@@ -54,6 +54,8 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     _check_output(output, (x, w, bias, residual, source))
     text = None if source is None else read_source(source)
     options = options if text is None else with_banner(ctx, text, options)
+    if text is not None:
+        check_border(ctx, options)
     if text is not None and bias is not None and "bias" not in split_steps(options["epilogue"]):
         raise ArgumentError("the text was emitted without a bias", argument="BIAS", value=bias,
                             hint="emit it with --epilogue bias, or leave BIAS out")

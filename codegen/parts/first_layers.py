@@ -27,6 +27,8 @@ def few_channels_refusal(spec: KernelSpec, layouts_of_groups: tuple[Layout, ...]
     if spec.groups > 1 and spec.layout not in layouts_of_groups:
         where = f" in {spec.layout.value}" if layouts_of_groups else ""
         return f"{spec.groups} groups: only whole layers are served{where}"
+    if spec.groups > 1 and spec.channels == 1:
+        return "groups of one channel are not served"
     each = " a group" if spec.groups > 1 else ""
     if spec.channels > MOST_CHANNELS:
         return f"{spec.channels} channels{each}, at most {MOST_CHANNELS} are served"

@@ -106,6 +106,18 @@ def test_no_text(tmp_path):
     assert result.exit_code == 2 and "No such file" in result.stderr
 
 
+def test_the_value_of_a_border_is_asked_for(tmp_path):
+    """It is an argument of the kernel; the one in the text's head is an example."""
+    path = tmp_path / "kernel.cu"
+    good("emit", *LAYER, "--padding-mode", "constant", "--padding-value", "0.5", "-o", path)
+    np.save(tmp_path / "x.npy", np.zeros((1, 1, 40, 50), np.float32))
+    np.save(tmp_path / "w.npy", np.ones((1, 1, 3, 3), np.float32))
+    refused = run_source(path)
+    assert refused.exit_code == 2 and "--padding-value" in refused.stderr and "0.5" in refused.stderr
+    assert run_source(path, "--padding-value", "0.5").exit_code == 0
+    assert np.load(tmp_path / "y.npy")[0, 0, 0, 0] == 2.5
+
+
 def test_a_bias_for_a_text_without_one_is_refused(tmp_path):
     source = tmp_path / "text.cu"
     source.write_text(good("emit", "--input", "1,2,8,9", "--filter", "3,3,2", "--algorithm", "direct"))

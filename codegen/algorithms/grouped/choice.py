@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
-from warpconv.codegen.hardware import BANKS, LANES, QUARTERS
+from warpconv.codegen.hardware import BANKS, BLOCK_THREADS, GRID_LIMIT, LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import beside
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -19,8 +19,8 @@ from .options import GroupedOptions
 
 COLUMNS = (4, 7, 8)
 FILTERS = (4, 8)
-CHANNELS = (16, 64)             # of a block: a pixel's 64 to 256 bytes side by side, where there are so many
-THREADS = (64, 256)             # of a block, about
+CHANNELS = (16, 64)             # of a block: 64 to 256 bytes of a pixel side by side, where a number of groups has that
+THREADS = (64, 256)             # of a block, where such tiles fit; else any number
 RUNS_ACROSS = (1, 2, 4, 8)      # of a tile's row
 ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32)
 # Slots of a warp and cycles of a multiprocessor, fitted to 900 plans of 25 layers (groups of 4, 8 and 16 channels on
@@ -36,11 +36,18 @@ MEMORY_POWER = 1.7          # how far the longer of memory and arithmetic hides 
 
 
 def candidates(spec: KernelSpec) -> Iterator[GroupedOptions]:
-    """Every tile that fits."""
-    for columns, filters, groups in itertools.product(COLUMNS, FILTERS, _groups(spec)):
+    """Tiles that fit: of usual blocks, and where none of these does, of any."""
+    usual, divisors = _groups(spec)
+    found = list(_tiles(spec, usual, THREADS))
+    yield from found or _tiles(spec, divisors, (1, BLOCK_THREADS))
+
+
+def _tiles(spec: KernelSpec, groups_tiles: list[int], threads: tuple[int, int]) -> Iterator[GroupedOptions]:
+    """Those of so many groups and threads."""
+    least, most = threads
+    for columns, filters, groups in itertools.product(COLUMNS, FILTERS, groups_tiles):
         if spec.filters % filters:
             continue
-        least, most = THREADS
         for across, tile_p in itertools.product(RUNS_ACROSS, ROWS):
             made = GroupedOptions(columns=columns, filters=filters, groups_tile=groups, tile_p=tile_p,
                                   tile_q=columns * across)
@@ -48,14 +55,15 @@ def candidates(spec: KernelSpec) -> Iterator[GroupedOptions]:
                 yield replace(made, min_blocks=most_blocks(spec, made))
 
 
-def _groups(spec: KernelSpec) -> list[int]:
-    """Groups of a block: so many that their channels are copied by whole 16 bytes, and as many as CHANNELS says, or the
-    next that are fewer and more."""
-    divisors = [g for g in range(1, spec.groups + 1) if spec.groups % g == 0 and g * spec.channels % WIDE == 0]
+def _groups(spec: KernelSpec) -> tuple[list[int], list[int]]:
+    """Groups of a block, so many that their channels are copied by whole 16 bytes, and blocks side by side no more than
+    a grid has: as many as CHANNELS says, or the next that are fewer and more; and all numbers that there are."""
+    divisors = [g for g in range(-(-spec.groups // GRID_LIMIT[1]), spec.groups + 1)
+                if spec.groups % g == 0 and g * spec.channels % WIDE == 0]
     least, most = CHANNELS
     within = [g for g in divisors if least <= g * spec.channels <= most]
     fewer, more = ([g for g in divisors if found(g * spec.channels)] for found in (least.__gt__, most.__lt__))
-    return within or fewer[-1:] + more[:1]
+    return within or fewer[-1:] + more[:1], divisors
 
 
 def fits(spec: KernelSpec, options: GroupedOptions) -> bool:

@@ -39,11 +39,11 @@ class GroupedNumbers:
     halo_columns: int
     pieces: int                 # copies of a pixel,
     pixel_threads: int          # by so many threads at a time
-    idle_threads: bool          # whether others are left
+    idle_threads: bool          # whether some threads copy nothing
     buffer: int                 # elements of a tile's pixels
     window_pixels: int          # of a line: those that a thread's windows have
     load: int                   # channels that it loads at once
-    find_pixels: bool           # whether what stands in the padding is a pixel of the image
+    find_pixels: bool           # whether the padding shows pixels of the image, whose places have to be found
     shared_bytes: int
 
 

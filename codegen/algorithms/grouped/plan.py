@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.lines import room_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
@@ -37,10 +37,13 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no asynchronous copies (sm_80 and later)"
+    if spec.layout is Layout.NCHW and spec.groups > 1:
+        return "groups are served in NHWC alone (taps_ieee has those of NCHW)"
     refusal = common_refusal(spec, layouts=(Layout.NHWC,), borders=BORDERS, residual=True) or _groups_refusal(spec)
     if refusal is None and next(candidates(spec), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
-                   "of shared memory, or a line of its windows in registers")
+                   f"of shared memory, a line of its windows in registers, {spec.filters} filters a group in a block, "
+                   f"or {spec.groups} groups in a grid")
     return refusal
 
 
@@ -50,8 +53,10 @@ def _groups_refusal(spec: KernelSpec) -> str | None:
         return "only layers of groups are served"
     if spec.channels > MOST_CHANNELS:
         return f"{spec.channels} channels a group, at most {MOST_CHANNELS} are served"
-    if spec.c % WIDE or spec.filters % WIDE:
-        return f"{spec.c} channels and {spec.filters} filters a group: only whole fours are served"
+    if spec.c % WIDE:
+        return f"C = {spec.c} is no multiple of {WIDE}"
+    if spec.filters % WIDE:
+        return f"{spec.filters} filters a group are no multiple of {WIDE}"
     return None
 
 
@@ -75,12 +80,16 @@ def _tile_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
     if spec.groups % options.groups_tile or channels_of(spec, options) % WIDE:
         return (f"groups_tile = {options.groups_tile} (a divisor of {spec.groups} groups, with a multiple of {WIDE} "
                 "channels)")
+    if spec.groups // options.groups_tile > GRID_LIMIT[1]:
+        beside = spec.groups // options.groups_tile
+        return f"groups_tile = {options.groups_tile}: {beside} blocks side by side (at most {GRID_LIMIT[1]})"
     if options.tile_q % options.columns:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {options.columns} "
                 "columns")
     threads = threads_of(spec, options)
     if not pieces_of(spec, options) <= threads <= BLOCK_THREADS:
-        return f"{threads} threads ({pieces_of(spec, options)} that copy a pixel at least, at most {BLOCK_THREADS})"
+        return (f"{threads} threads ({pieces_of(spec, options)} that copy a pixel at least, at most {BLOCK_THREADS}): "
+                "other tile_p, tile_q, columns, or groups_tile")
     return None
 
 
@@ -116,7 +125,8 @@ def _cost(spec: KernelSpec, options: GroupedOptions, numbers: GroupedNumbers) ->
 
 
 def _phrase(options: GroupedOptions, numbers: GroupedNumbers) -> str:
-    return (f"tiles of {options.tile_p} x {options.tile_q} outputs of {options.groups_tile} groups, {options.columns} "
+    groups = f"{options.groups_tile} group{'s' if options.groups_tile > 1 else ''}"
+    return (f"tiles of {options.tile_p} x {options.tile_q} outputs of {groups}, {options.columns} "
             f"columns of {options.filters} filters a thread, {numbers.threads} threads a block, "
             f"{numbers.window_pixels} pixels of a line in registers, {numbers.shared_bytes} bytes of shared memory")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.hardware import GRID_LIMIT, LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.shape import ConvShape
@@ -46,8 +46,9 @@ STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8
 
 
 def fits(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
-    """Whether registers and shared memory hold it."""
-    return (planned_registers(spec, options) <= MOST_REGISTERS
+    """Whether registers, shared memory and a grid hold it."""
+    return (spec.groups * filter_blocks(spec, options) <= GRID_LIMIT[1]
+            and planned_registers(spec, options) <= MOST_REGISTERS
             and shared_bytes(spec, options) <= spec.hardware.shared_block)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.hardware import BLOCK_THREADS, LANES
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import few_channels_refusal
 from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
@@ -37,11 +37,13 @@ def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no asynchronous copies (sm_80 and later)"
-    refusal = few_channels_refusal(spec, (Layout.NCHW,)) or common_refusal(
-        spec, layouts=(Layout.NHWC, Layout.NCHW), borders=BORDERS, residual=True)
+    refusal = common_refusal(spec, layouts=(Layout.NHWC, Layout.NCHW), borders=BORDERS, residual=True)
+    if refusal is None and spec.groups > 1 and spec.layout is Layout.NHWC:
+        refusal = f"{spec.groups} groups: in NHWC only whole layers are served (grouped has groups there)"
+    refusal = refusal or few_channels_refusal(spec, (Layout.NCHW,))
     if refusal is None and next(candidates(spec), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
-                   "of shared memory, or a line of its windows in registers")
+                   f"of shared memory, a line of its windows in registers, or {spec.groups} groups in a grid")
     return refusal
 
 
@@ -89,6 +91,9 @@ def _layer_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
     refusal = room_refusal(spec, shared_bytes(spec, options))
     if refusal is not None:
         return refusal
+    beside = spec.groups * filter_blocks(spec, options)
+    if beside > GRID_LIMIT[1]:
+        return f"{beside} blocks side by side that share out groups and filters (at most {GRID_LIMIT[1]})"
     most = most_blocks(spec, options)
     if not 0 < options.min_blocks <= most:
         return f"min_blocks = {options.min_blocks}: a multiprocessor of {spec.arch} holds {most} such blocks"

@@ -26,6 +26,6 @@ def plans() -> dict[str, KernelPlan]:
                                                        values={"columns": 4, "filters": 8, "groups_tile": 13,
                                                                "tile_p": 4, "tile_q": 4, "min_blocks": 1}),
         "grouped_5x5_of_2_reflect": _grouped(24, 96, 12, 5, 28, padding=2, padding_mode="reflect"),
-        "grouped_3x2_of_3_border_of_one_value": _grouped(12, 16, 4, 3, 20, padding=1, padding_mode="constant",
+        "grouped_3x3_of_3_border_of_one_value": _grouped(12, 16, 4, 3, 20, padding=1, padding_mode="constant",
                                                          padding_value=0.5),
     }

@@ -41,10 +41,10 @@ def small(**changes: Any) -> ConvShape:
 # ---- what is served
 
 @pytest.mark.parametrize("changes, arch, says", [
-    (dict(groups=1), "sm_90", "only layers of groups"), (dict(layout="NCHW"), "sm_90", "NCHW"),
+    (dict(groups=1), "sm_90", "only layers of groups"), (dict(layout="NCHW"), "sm_90", "taps_ieee has those of NCHW"),
     (dict(dtype="float16"), "sm_90", "float16"), (dict(c=80), "sm_90", "20 channels a group"),
-    (dict(c=6, k=8, groups=2), "sm_90", "6 channels and 4 filters a group"),
-    (dict(c=16, k=24), "sm_90", "16 channels and 6 filters a group"), ({}, "sm_75", "no asynchronous copies"),
+    (dict(c=6, k=8, groups=2), "sm_90", "C = 6 is no multiple of 4"), (dict(c=16, k=24), "sm_90", "6 filters a group"),
+    ({}, "sm_75", "no asynchronous copies"), (dict(c=4 * 65537, k=4 * 65537, groups=65537), "sm_90", "65537 groups"),
     (dict(c=64, r=31, s=31, h=99, w=99), "sm_90", "do not fit")])
 def test_layers_that_are_refused(changes, arch, says):
     spec = KernelSpec.of(small(**changes), algorithm="grouped", arch=Arch.parse(arch))
@@ -62,6 +62,14 @@ def test_plan_values_that_do_not_go_together(values, says):
     with pytest.raises(UnsupportedSpec, match=says):
         plan_layer(small(c=32 if says == "1 threads" else 16), algorithm="grouped", settings={
             "columns": 4, "filters": 4, "groups_tile": 1, "tile_p": 8, "tile_q": 8, "min_blocks": 1, **values})
+
+
+@pytest.mark.parametrize("c, k, groups, size, arch", [
+    (16, 16 * 260, 16, 1, "sm_90"), (64, 64 * 130, 16, 1, "sm_90"), (32, 32 * 32, 32, 7, "sm_86"),
+    (4 * 70000, 4 * 70000, 70000, 1, "sm_90")])
+def test_many_filters_and_groups_have_blocks_that_hold_them(c, k, groups, size, arch):
+    made = plan_layer(small(c=c, k=k, groups=groups, r=size, s=size), algorithm="grouped", arch=arch)
+    assert made.numbers.threads <= 1024 and groups // made.options.groups_tile <= 65535
 
 
 @pytest.mark.parametrize("sizes", LAYERS)

@@ -28,6 +28,7 @@ def plans() -> dict[str, KernelPlan]:
             **TILE, "vector": 4, "store_vector": 4}),
         "taps_ieee_5x5_odd_columns_residual_nchw": _taps(4, 24, 5, 111, RESIDUAL, padding=1, values={
             **TILE, "vector": 1, "store_vector": 1}),
+        "taps_ieee_3x3_groups_of_4_nchw": _taps(128, 128, 3, 56, BIAS, RELU, padding=1, groups=32),
         "taps_ieee_3x3_dilated_reflect_nhwc": _taps(4, 16, 3, 32, padding=3, dilation=3, padding_mode="reflect",
                                                     layout="NHWC"),
         "taps_ieee_5x5_border_of_one_value_nchw": _taps(1, 8, 5, 28, padding=2, padding_mode="constant",

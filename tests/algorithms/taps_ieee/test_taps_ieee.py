@@ -43,7 +43,9 @@ def small(**changes: Any) -> ConvShape:
 
 @pytest.mark.parametrize("changes, arch, says", [
     (dict(c=13), "sm_90", "13 channels"), (dict(dtype="float16"), "sm_90", "float16"),
-    (dict(k=3), "sm_90", "3 filters"), (dict(c=4, k=8, groups=2), "sm_90", "2 groups"),
+    (dict(k=3), "sm_90", "3 filters"), (dict(c=4, k=8, groups=2), "sm_90", "grouped has groups there"),
+    (dict(c=4, k=16, groups=4, layout="NCHW"), "sm_90", "groups of one channel"),
+    (dict(c=2 * 65537, k=4 * 65537, groups=65537, layout="NCHW"), "sm_90", "65537 groups"),
     ({}, "sm_75", "no asynchronous copies"),
     (dict(c=12, r=61, s=61, h=99, w=99), "sm_90", "do not fit")])
 def test_layers_that_are_refused(changes, arch, says):
@@ -149,7 +151,9 @@ def test_a_block_of_many_tiles(layout, vector):
 @pytest.mark.nvcc
 @pytest.mark.parametrize("arch, layers", settings.in_turn(ARCHS, [(s, n) for s in LAYERS for n in LAYOUTS]))
 def test_sums_and_pixels_stay_in_registers(arch, layers):
-    for sizes, layout in layers:
-        made = plan_layer(layer(*sizes, layout), algorithm="taps_ieee", arch=arch)
+    groups = [replace(layer(c, h, 3, c, 1, 1, "NCHW"), groups=32) for c, h in ((128, 56), (256, 28))]
+    for sizes, layout in (*layers, *((shape, "groups") for shape in groups)):
+        shape = sizes if layout == "groups" else layer(*sizes, layout)
+        made = plan_layer(shape, algorithm="taps_ieee", arch=arch)
         for entry in build(made).compiled.entries:
             assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (sizes, layout, entry)

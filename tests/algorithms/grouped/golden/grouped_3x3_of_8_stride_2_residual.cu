@@ -27,11 +27,11 @@ constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 4;                       // output rows of a tile
 constexpr int TILE_Q = 4;                       // output columns of it
-constexpr int COLUMNS = 4;                      // outputs of a thread, a run of a row,
-constexpr int FILTERS = 8;                      // of so many filters
-constexpr int CHANNELS = 104;                   // of all groups of a block
-constexpr int BLOCK_FILTERS = 104;              // of these
-constexpr int FILTER_LANES = 13;                // threads that have the same outputs, of all filters of a block
+constexpr int COLUMNS = 4;                      // outputs of a thread, a run of a row
+constexpr int FILTERS = 8;                      // filters of a thread, of one group
+constexpr int CHANNELS = 104;                   // of x, in all groups of a block
+constexpr int BLOCK_FILTERS = 104;              // filters of all groups of a block
+constexpr int FILTER_LANES = 13;                // threads that have the same pixels, of other filters
 constexpr int FILTER_ROW = 108;                 // elements from a product's filters to the next product's
 constexpr int FILTER_ELEMENTS = 7776;           // and of all products
 constexpr int WINDOW = 9;                       // pixels of a line that a thread has in registers
@@ -66,11 +66,12 @@ __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* sh
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// A block's filters: all of a product side by side, products as x has them; fours of filters that lanes take first,
-// then those that they take next.
+// A block's filters: all of a product (a tap's channel) side by side, products in the order of taps, then channels;
+// first the fours that lanes take first, then those that they take next.
 __device__ __forceinline__ void copy_filters(element* to, const element* w) {
     for (int i = threadIdx.x; i < BLOCK_FILTERS * C_GROUP * R * S; i += THREADS) {
         const int product = i % (C_GROUP * R * S), k = i / (C_GROUP * R * S), four = k % K_GROUP / 4;
+        // that takes this four of a group's filters
         const int lane = k / K_GROUP;
         to[(product % (R * S) * C_GROUP + product / (R * S)) * FILTER_ROW + (four * FILTER_LANES + lane) * 4 + k % 4] =
             __ldg(w + i);
@@ -141,10 +142,10 @@ grouped_3x3(const float* __restrict__ x, const float* __restrict__ w, const floa
     copy_filters(shared, w + (index_t)first_k * (C_GROUP * R * S));
     copy_pixels(buffers, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_channel, H, W);
     wc_copy_async_commit();
-    // neighbouring lanes have neighbouring filters
+    // neighbouring lanes have neighbouring fours of filters, and so neighbouring groups
     const int run = threadIdx.x / FILTER_LANES, filter_lane = threadIdx.x % FILTER_LANES;
     const int row = run, group = filter_lane;
-    const int k = first_k + group * K_GROUP;                                      // the first of this lane's filters
+    const int k = first_k + group * K_GROUP;                                      // the first of this thread's filters
     int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -163,12 +164,12 @@ grouped_3x3(const float* __restrict__ x, const float* __restrict__ w, const floa
             const index_t first = ((tile.image * P + p) * Q + tile.q) * K;
 #pragma unroll
             for (int f = 0; f < FILTERS; f += 4) {
-                const int of_four = k + f;
-                const float4 of_bias = __ldg((const float4*)(bias + of_four));
+                const int first_of_four = k + f;
+                const float4 of_bias = __ldg((const float4*)(bias + first_of_four));
 #pragma unroll
                 for (int q = 0; q < COLUMNS; ++q) {
                     if (tile.q + q >= Q) continue;
-                    const index_t at = first + q * K + of_four;
+                    const index_t at = first + q * K + first_of_four;
                     const float4 added = *(const float4*)(residual + at);
                     *(float4*)(y + at) =
                         make_float4(finish(sums[q][f], of_bias.x, added.x), finish(sums[q][f + 1], of_bias.y, added.y),

@@ -24,12 +24,13 @@ constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int TILE_P = 10;                      // output rows of a tile
 constexpr int TILE_Q = 7;                       // output columns of it
-constexpr int COLUMNS = 7;                      // outputs of a thread, a run of a row,
-constexpr int FILTERS = 4;                      // of so many filters
-constexpr int CHANNELS = 24;                    // of all groups of a block
-constexpr int BLOCK_FILTERS = 96;               // of these
-constexpr int GROUP_LANES = 2;                  // threads that share a group's filters, four by turns
-constexpr int FILTER_LANES = 24;                // threads that have the same outputs, of all filters of a block
+constexpr int COLUMNS = 7;                      // outputs of a thread, a run of a row
+constexpr int FILTERS = 4;                      // filters of a thread, of one group
+constexpr int CHANNELS = 24;                    // of x, in all groups of a block
+constexpr int BLOCK_FILTERS = 96;               // filters of all groups of a block
+// threads that share a group's filters: each has four, then the four GROUP_LANES fours further
+constexpr int GROUP_LANES = 2;
+constexpr int FILTER_LANES = 24;                // threads that have the same pixels, of other filters
 constexpr int FILTER_ROW = 100;                 // elements from a product's filters to the next product's
 constexpr int FILTER_ELEMENTS = 5000;           // and of all products
 constexpr int WINDOW = 11;                      // pixels of a line that a thread has in registers
@@ -65,10 +66,11 @@ __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { a
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// A block's filters: all of a product side by side, products as x has them.
+// A block's filters: all of a product (a tap's channel) side by side, products in the order of taps, then channels.
 __device__ __forceinline__ void copy_filters(element* to, const element* w) {
     for (int i = threadIdx.x; i < BLOCK_FILTERS * C_GROUP * R * S; i += THREADS) {
         const int product = i % (C_GROUP * R * S), k = i / (C_GROUP * R * S), four = k % K_GROUP / 4;
+        // that takes this four of a group's filters
         const int lane = k / K_GROUP * GROUP_LANES + four % GROUP_LANES;
         to[(product % (R * S) * C_GROUP + product / (R * S)) * FILTER_ROW
             + (four / GROUP_LANES * FILTER_LANES + lane) * 4 + k % 4] = __ldg(w + i);
@@ -135,10 +137,10 @@ grouped_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __r
     copy_filters(shared, w + (index_t)first_k * (C_GROUP * R * S));
     copy_pixels(buffers, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_channel, H, W);
     wc_copy_async_commit();
-    // neighbouring lanes have neighbouring filters
+    // neighbouring lanes have neighbouring fours of filters, and so neighbouring groups
     const int run = threadIdx.x / FILTER_LANES, filter_lane = threadIdx.x % FILTER_LANES;
     const int row = run, group = filter_lane / GROUP_LANES;
-    const int k = first_k + group * K_GROUP + filter_lane % GROUP_LANES * 4;      // the first of this lane's filters
+    const int k = first_k + group * K_GROUP + filter_lane % GROUP_LANES * 4;      // the first of this thread's filters
     int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -157,11 +159,11 @@ grouped_5x5(const float* __restrict__ x, const float* __restrict__ w, float* __r
             const index_t first = ((tile.image * P + p) * Q + tile.q) * K;
 #pragma unroll
             for (int f = 0; f < FILTERS; f += 4) {
-                const int of_four = k + f * GROUP_LANES;
+                const int first_of_four = k + f * GROUP_LANES;
 #pragma unroll
                 for (int q = 0; q < COLUMNS; ++q) {
                     if (tile.q + q >= Q) continue;
-                    const index_t at = first + q * K + of_four;
+                    const index_t at = first + q * K + first_of_four;
                     *(float4*)(y + at) = make_float4(sums[q][f], sums[q][f + 1], sums[q][f + 2], sums[q][f + 3]);
                 }
             }
