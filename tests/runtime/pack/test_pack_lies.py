@@ -134,6 +134,7 @@ def test_what_planners_make_passes_the_check():
     layers = [ConvShape(c=1, h=512, w=512, k=1, r=5, s=5, padding=2), SHAPE,
               ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1),
               ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, groups=64, padding=1, layout="NHWC", dtype="float16"),
+              ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, groups=16, padding=1, layout="NHWC"),
               ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="float16"),
               ConvShape(c=16, h=64, w=64, k=1, r=3, s=3, dtype="float16", layout="NHWC"),
               ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="uint8"),
