@@ -53,6 +53,10 @@ SIZES: Mapping[str, tuple] = {
     "n": (1, 2, 3), "h": (1, 5, 31, 32, 33, 63, 64, 65, 240), "w": (1, 7, 31, 32, 33, 63, 64, 65, 200)}
 
 
+DENSE_LAYER = {"n": 8, "c": 16, "h": 56, "w": 56, "k": 32, "r": 3, "s": 3, "padding": 1}
+DEPTHWISE_LAYER = {"n": 8, "c": 64, "h": 56, "w": 56, "k": 64, "groups": 64, "r": 5, "s": 5, "padding": 2}
+
+
 @dataclass(frozen=True)
 class Rows:
     """One algorithm in the tests.
@@ -63,7 +67,8 @@ class Rows:
     ``image``: (N, H, W) that a layer (its fields) has for one that was drawn or is of a table.
     ``variants``: rows to execute with every access checked. ``operation``: what is computed of the layer; ``layer``: a
     row's layer, where that is not layer_of's; ``usual``: fields of a small layer of 3x3, of which it is asked what
-    types and borders are served.
+    types and borders are served; ``typical``: a layer that the algorithm is for, whose default plan tests of all
+    algorithms look at. ``arrays``: sums are arrays in the text, which tests of the room hold in registers.
     """
 
     axes: Mapping[str, tuple]
@@ -76,6 +81,8 @@ class Rows:
     operation: str = Operation.FORWARD.value
     layer: Callable[[Row], dict[str, Any]] = lambda row: layer_of(row)
     usual: Mapping[str, Any] = field(default_factory=lambda: {"c": 8, "k": 8, "groups": 8})
+    typical: Mapping[str, Any] = field(default_factory=lambda: DENSE_LAYER)
+    arrays: bool = False
 
     @property
     def volumes(self) -> bool:

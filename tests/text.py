@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.algorithms import EVERY
 from warpconv.codegen.banner import emit_command
 from warpconv.codegen.plan import KernelPlan
 
@@ -37,11 +38,7 @@ def check_banner(name: str, plan: KernelPlan, text: str) -> None:
 
 def check_local_arrays(name: str, plan: KernelPlan, text: str) -> None:
     """No local array in the fast path of the static variants."""
-    named = ("bias_gradient", "filter_gradient", "filter_gradient_mma", "filter_gradient_wgmma", "grouped",
-             "hankel", "implicit_gemm", "im2win", "mma", "phases", "phases_gemm", "phases_mma", "pointwise", "ragged",
-             "sequence", "sequence_gradient", "taps", "taps_float32", "taps_ieee", "taps_wgmma", "toeplitz_float32",
-             "volume", "volume_filter", "wgmma")
-    if plan.spec.algorithm in named or getattr(plan.numbers, "seams", None):
+    if EVERY[plan.spec.algorithm].arrays or getattr(plan.numbers, "seams", None):
         return          # their sums are arrays; tests of each hold that they stay in registers
     exchange = plan.settings().get("exchange")
     arrays = re.findall(r"^\s+float \w+\[", text, re.MULTILINE)

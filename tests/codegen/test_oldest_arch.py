@@ -5,10 +5,13 @@ import re
 
 import pytest
 
+from tests.algorithms import ROWS
 from warpconv import ConvShape, plan_layer
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.hardware import Arch
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.render import render
+from warpconv.codegen.spec import KernelSpec
 
 LATER = re.compile(r"cp\.async|mbarrier|wgmma|setmaxnreg|mma\.sp|bf16x2|griddepcontrol")
 LAYERS = [{"c": c, "k": c, "groups": groups, "h": h, "w": h, "r": r, "s": r, "padding": r // 2, "dtype": dtype,
@@ -21,16 +24,16 @@ LAYERS = [{"c": c, "k": c, "groups": groups, "h": h, "w": h, "r": r, "s": r, "pa
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_texts_for_sm_75_hold_nothing_of_later_ones(algorithm):
     served = 0
-    for sizes in LAYERS:
+    for sizes in (*LAYERS, ROWS[algorithm].typical):
         try:
-            made = plan_layer(ConvShape(n=8, **sizes), algorithm=algorithm, arch="sm_75")
+            made = plan_layer(ConvShape(**{"n": 8, **sizes}), algorithm=algorithm, arch="sm_75")
         except UnsupportedSpec:
             continue
         served += 1
         assert not LATER.search(render(made).text), sizes
-    assert served or algorithm in ("grouped", "pixels", "pointwise", "mma", "sequence", "taps", "taps_float32",
-                                   "taps_ieee", "taps_wgmma", "wgmma", "toeplitz", "toeplitz_1d", "toeplitz_1d_nhwc",
-                                   "toeplitz_float32", "toeplitz_nhwc")
+    if not served:
+        spec = KernelSpec.of(ConvShape(**ROWS[algorithm].typical), algorithm=algorithm, arch=Arch.parse("sm_75"))
+        assert "sm_75" in ALGORITHMS[algorithm].supports(spec)
 
 
 @pytest.mark.parametrize("arch, converts", [("sm_75", False), ("sm_80", True), ("sm_89", True), ("sm_90", True)])

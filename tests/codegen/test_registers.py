@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.algorithms import ROWS
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
@@ -11,30 +12,12 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build.pipeline import build
 
 pytestmark = pytest.mark.nvcc
-DEPTHWISE = dict(n=8, c=64, h=56, w=56, k=64, groups=64, r=5, s=5, padding=2)
-LAYERS = {"channels": dict(DEPTHWISE, layout="NHWC"), "pixels": dict(DEPTHWISE, dtype="uint8"),
-          "toeplitz": dict(DEPTHWISE, dtype="float16"),
-          "toeplitz_1d": dict(n=8, c=64, h=1, w=2048, k=64, groups=64, r=1, s=31, padding=(0, 15), dtype="float16"),
-          "toeplitz_1d_nhwc": dict(n=8, c=64, h=2048, w=1, k=64, groups=64, r=31, s=1, padding=(15, 0), dtype="float16",
-                                   layout="NHWC"),
-          "toeplitz_float32": dict(DEPTHWISE, r=13, s=13, padding=6),
-          "toeplitz_nhwc": dict(DEPTHWISE, dtype="float16", layout="NHWC"), "wide": DEPTHWISE,
-          "mma": dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
-          "wgmma": dict(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
-          "taps_float32": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3),
-          "sequence": dict(n=8, c=64, h=1, w=2048, k=64, groups=64, r=1, s=31, padding=(0, 15)),
-          "pointwise": dict(n=8, c=64, h=56, w=56, k=96, r=1, s=1),
-          "taps_ieee": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, layout="NHWC"),
-          "grouped": dict(n=8, c=64, h=56, w=56, k=64, groups=16, r=3, s=3, padding=1, layout="NHWC"),
-          "taps_wgmma": dict(n=8, c=3, h=56, w=56, k=32, r=7, s=7, padding=3, dtype="float16"),
-          "taps": dict(n=8, c=3, h=56, w=56, k=32, r=3, s=3, padding=1, dtype="float16"),
-          "staged": dict(DEPTHWISE, h=14, w=14), "patch": dict(DEPTHWISE, r=13, s=13, padding=6)}
 
 
 @pytest.mark.thin(36)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_defaults_keep_what_the_plan_promises(algorithm):
-    shape = ConvShape(**LAYERS.get(algorithm, dict(n=8, c=16, h=56, w=56, k=32, r=3, s=3, padding=1)))
+    shape = ConvShape(**ROWS[algorithm].typical)
     rounded = ALGORITHMS[algorithm].float32 == (Numerics.TF32,)
     made = plan_layer(shape, algorithm=algorithm, precision="tf32" if rounded else "float32")
     for entry in build(made).compiled.entries if made.cost.no_spills else ():

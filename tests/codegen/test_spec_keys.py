@@ -6,6 +6,7 @@ import enum
 import pytest
 
 from tests import cases
+from tests.algorithms import ROWS
 from warpconv.codegen import render
 from warpconv.codegen.border import Border, BorderValue
 from warpconv.codegen.dtypes import Cast, DType, Layout
@@ -32,26 +33,6 @@ OTHER = {"algorithm": "direct", "c": 8, "k": 16, "r": 5, "s": 5, "stride": (2, 2
          "border_value": BorderValue.NUMBER}
 ONE_VALUE: set[str] = set()    # enums of one member: nothing to perturb yet
 BASE = plan_layer(SHAPE, algorithm="reuse")
-DEPTHWISE = ConvShape(c=4, h=14, w=14, k=8, r=3, s=3, padding=1, groups=4)
-# a layer that the algorithm serves, where it does not serve SHAPE
-LAYERS = {"mma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
-          "wgmma": ConvShape(c=16, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
-          "taps_float32": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2),
-          "pointwise": ConvShape(c=32, h=50, w=60, k=24, r=1, s=1),
-          "grouped": ConvShape(c=16, h=50, w=60, k=32, groups=4, r=3, s=3, padding=1, layout="NHWC"),
-          "taps_ieee": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1),
-          "taps_wgmma": ConvShape(c=4, h=50, w=60, k=32, r=5, s=5, padding=2, dtype="float16"),
-          "taps": ConvShape(c=4, h=50, w=60, k=32, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
-          "staged": DEPTHWISE, "patch": DEPTHWISE,
-          "sequence": dataclasses.replace(DEPTHWISE, h=1, r=1, s=31, w=60, padding=(0, 15)),
-          "channels": dataclasses.replace(DEPTHWISE, layout="NHWC"),
-          "pixels": dataclasses.replace(DEPTHWISE, dtype="uint8"),
-          "toeplitz": dataclasses.replace(DEPTHWISE, dtype="float16"),
-          "toeplitz_1d": dataclasses.replace(DEPTHWISE, r=1, padding=(0, 1), dtype="float16"),
-          "toeplitz_1d_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, r=1, padding=(0, 1), dtype="float16",
-                                                  layout="NHWC"),
-          "toeplitz_float32": dataclasses.replace(DEPTHWISE, r=11, s=11, padding=5),
-          "toeplitz_nhwc": dataclasses.replace(DEPTHWISE, c=8, groups=8, dtype="float16", layout="NHWC")}
 
 
 def key(made, kind=CompilerKind.NVRTC, ptx=False, **settings):
@@ -77,7 +58,8 @@ def test_a_field_of_the_spec_changes_both_keys(name):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_plan_value_changes_both_keys(algorithm):
     rounded = ALGORITHMS[algorithm].float32 == (Numerics.TF32,)
-    base = plan_layer(LAYERS.get(algorithm, SHAPE), algorithm=algorithm, precision="tf32" if rounded else "float32")
+    layer = ConvShape(**ROWS[algorithm].typical)
+    base = plan_layer(layer, algorithm=algorithm, precision="tf32" if rounded else "float32")
     for field in dataclasses.fields(base.options):
         value = getattr(base.options, field.name)
         others = [m for m in type(value) if m is not value] if isinstance(value, enum.Enum) else [value + 1, 97]

@@ -29,4 +29,5 @@ def variants() -> Iterable[Row]:
                            chunks=AXES["chunks"][(i + j + k) % 3], vector=vector)
 
 
-ROWS = {"bias_gradient": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.BIAS_GRADIENT.value)}
+ROWS = {"bias_gradient": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.BIAS_GRADIENT.value,
+                              arrays=True)}

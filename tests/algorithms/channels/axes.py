@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 DEPTHWISE = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (6, 6, 6), (8, 8, 8), (4, 8, 4), (3, 12, 3), (32, 32, 32),
              (130, 130, 130))
@@ -80,4 +80,5 @@ def channels_variants() -> Iterable[Row]:
 
 
 ROWS = {"channels": Rows(CHANNELS_AXES, channels_values, channels_draw, channels_layer, variants=channels_variants,
-                         sizes={"n": (1, 2, 3), "h": (1, 2, 7, 14, 33), "w": (1, 7, 14, 28, 33, 56, 96, 99)})}
+                         sizes={"n": (1, 2, 3), "h": (1, 2, 7, 14, 33), "w": (1, 7, 14, 28, 33, 56, 96, 99)},
+                         typical={**DEPTHWISE_LAYER, "layout": "NHWC"})}

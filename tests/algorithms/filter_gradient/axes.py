@@ -53,4 +53,5 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"filter_gradient": Rows(AXES, values, sizes=SIZES, variants=variants,
-                                operation=Operation.FILTER_GRADIENT.value)}
+                                operation=Operation.FILTER_GRADIENT.value,
+                                arrays=True)}

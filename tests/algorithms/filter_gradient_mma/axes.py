@@ -61,4 +61,5 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"filter_gradient_mma": Rows(AXES, values, sizes=SIZES, variants=variants, usual={"c": 16, "k": 16},
-                                    operation=Operation.FILTER_GRADIENT.value)}
+                                    operation=Operation.FILTER_GRADIENT.value,
+                                    arrays=True)}

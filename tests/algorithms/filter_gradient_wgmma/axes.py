@@ -47,4 +47,5 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"filter_gradient_wgmma": Rows(AXES, values, sizes=SIZES, variants=variants, usual={"c": 64, "k": 64},
-                                      operation=Operation.FILTER_GRADIENT.value)}
+                                      operation=Operation.FILTER_GRADIENT.value,
+                                      arrays=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DENSE_LAYER, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): loads of four, two and one channels; lanes that share a group's filters
 CHANNELS = ((16, 16, 4), (32, 32, 4), (12, 48, 6), (24, 32, 8), (48, 24, 3), (20, 16, 4), (8, 64, 4), (32, 16, 2))
@@ -46,4 +46,5 @@ def variants() -> Iterable[Row]:
                    layout="NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile, groups_tile=groups_tile)
 
 
-ROWS = {"grouped": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"grouped": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                        arrays=True, typical={**DENSE_LAYER, "c": 64, "k": 64, "groups": 16, "layout": "NHWC"})}

@@ -48,4 +48,5 @@ def variants() -> Iterable[Row]:
         yield {**USUAL, **changes}
 
 
-ROWS = {"hankel": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.FILTER_GRADIENT.value)}
+ROWS = {"hankel": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.FILTER_GRADIENT.value,
+                       arrays=True)}

@@ -24,4 +24,5 @@ def variants() -> Iterable[Row]:
             yield {**row, "layout": layout}
 
 
-ROWS = {"implicit_gemm": Rows(AXES, values, gemm_draw, sizes=GEMM_SIZES, variants=variants)}
+ROWS = {"implicit_gemm": Rows(AXES, values, gemm_draw, sizes=GEMM_SIZES, variants=variants,
+                              arrays=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DENSE_LAYER, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): channels of every width of a copy, filters that fill a tile and that do not, odd ones, groups
 CHANNELS = ((16, 24, 1), (3, 33, 1), (64, 70, 1), (6, 5, 1), (20, 32, 1), (40, 130, 1), (32, 48, 4), (8, 8, 2),
@@ -88,4 +88,5 @@ def variants() -> Iterable[Row]:
                    dilation=1 + i // 2 % 2, tile=tile, splits=1 + i % 2, vector=0)
 
 
-ROWS = {"mma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"mma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                    arrays=True, typical={**DENSE_LAYER, "dtype": "float16", "layout": "NHWC"})}

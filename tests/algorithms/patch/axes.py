@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, DTYPES, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 PATCH_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 6), (6, 1), (1, 17), (9, 9), (13, 13), (4, 31), (17, 3)),
@@ -55,4 +55,5 @@ PATCH_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 33, 56, 
                                     "w": (1, 7, 8, 28, 33, 54, 56, 96, 99, 136)}
 
 
-ROWS = {"patch": Rows(PATCH_AXES, patch_values, patch_draw, patch_layer, sizes=PATCH_SIZES, variants=patch_variants)}
+ROWS = {"patch": Rows(PATCH_AXES, patch_values, patch_draw, patch_layer, sizes=PATCH_SIZES, variants=patch_variants,
+                      typical={**DEPTHWISE_LAYER, "r": 13, "s": 13, "padding": 6})}

@@ -48,4 +48,5 @@ def variants() -> Iterable[Row]:
         yield {**USUAL, **changes}
 
 
-ROWS = {"phases": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.DATA_GRADIENT.value)}
+ROWS = {"phases": Rows(AXES, values, sizes=SIZES, variants=variants, operation=Operation.DATA_GRADIENT.value,
+                       arrays=True)}

@@ -56,4 +56,5 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"phases_gemm": Rows(AXES, values, sizes=SIZES, variants=variants, usual={"c": 16, "k": 16},
-                            operation=Operation.DATA_GRADIENT.value)}
+                            operation=Operation.DATA_GRADIENT.value,
+                            arrays=True)}

@@ -58,4 +58,5 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"phases_mma": Rows(AXES, values, sizes=SIZES, variants=variants, usual={"c": 16, "k": 16},
-                           operation=Operation.DATA_GRADIENT.value)}
+                           operation=Operation.DATA_GRADIENT.value,
+                           arrays=True)}

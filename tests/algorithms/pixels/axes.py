@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import (BORDERS, CASTS, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS, WEIGHTS, Choose, Row,
-                        Rows)
+from tests.axes import (BORDERS, CASTS, DEPTHWISE_LAYER, EPILOGUES, LAYOUTS, OUTPUTS, PADDINGS, PITCHES, PIXELS,
+                        WEIGHTS, Choose, Row, Rows)
 
 PIXELS_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (4, 4, 4), (2, 6, 2))
 PIXELS_AXES: Mapping[str, tuple] = {
@@ -90,4 +90,5 @@ PIXELS_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70)
 
 
 ROWS = {"pixels": Rows(PIXELS_AXES, pixels_values, pixels_draw, pixels_layer, sizes=PIXELS_SIZES,
-                       variants=pixels_variants)}
+                       variants=pixels_variants,
+                       typical={**DEPTHWISE_LAYER, "dtype": "uint8"})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import DENSE_LAYER, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): whole slices of channels or not, filters that fill tiles or do not
 CHANNELS = ((32, 64, 1), (40, 24, 1), (96, 130, 1), (1, 8, 1), (65, 33, 1), (128, 16, 1), (7, 72, 1))
@@ -40,4 +40,5 @@ def variants() -> Iterable[Row]:
                    stride=1, dilation=1, tile=tile)
 
 
-ROWS = {"pointwise": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"pointwise": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                          arrays=True, typical={**DENSE_LAYER, "c": 64, "k": 96, "r": 1, "s": 1, "padding": 0})}

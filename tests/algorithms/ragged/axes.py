@@ -31,4 +31,5 @@ def values(row: Row) -> dict[str, Any]:
 
 
 ROWS: Mapping[str, Rows] = {"ragged": Rows(AXES, values, operation=Operation.RAGGED.value, layer=layer_of,
-                                           usual={"c": 1, "k": 1})}
+                                           usual={"c": 1, "k": 1},
+                                           arrays=True)}

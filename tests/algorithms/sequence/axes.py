@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests import sequences
-from tests.axes import BIAS, BORDERS, CLAMP, EXPRESSION, LAYOUTS, RELU, RESIDUAL, Choose, Row, Rows
+from tests.axes import BIAS, BORDERS, CLAMP, DEPTHWISE_LAYER, EXPRESSION, LAYOUTS, RELU, RESIDUAL, Choose, Row, Rows
 
 EPILOGUES = ((), (BIAS, RELU), (BIAS, CLAMP), (EXPRESSION,), (BIAS, RESIDUAL, RELU))
 BLOCK = {"NCHW": {"few": 1, "some": 2, "many": 5}, "NHWC": {"few": 8, "some": 16, "many": 32}}
@@ -72,4 +72,6 @@ def variants() -> Iterable[Row]:
 
 ROWS = {"sequence": Rows(AXES, values, draw, draw_layer, variants=variants, sizes=SIZES, image=sequences.image,
                          layer=sequences.layer_of,
-                         usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)})}
+                         usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)},
+                         arrays=True,
+                         typical={**DEPTHWISE_LAYER, "h": 1, "w": 2048, "r": 1, "s": 31, "padding": (0, 15)})}

@@ -54,4 +54,5 @@ def variants() -> Iterable[Row]:
 
 ROWS = {"sequence_gradient": Rows(AXES, values, sizes=SIZES, variants=variants, image=sequences.image,
                                   operation=Operation.FILTER_GRADIENT.value, layer=sequences.layer_of,
-                                  usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)})}
+                                  usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)},
+                                  arrays=True)}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 # depthwise, some with a channel multiplier; numbers of filters that groups of planes divide, and that they do not
 STAGED_CHANNELS = ((1, 1, 1), (3, 3, 3), (32, 32, 32), (16, 32, 16), (2, 6, 2), (48, 48, 48))
@@ -59,4 +59,5 @@ STAGED_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (3, 5, 7, 14, 20, 28),
 
 
 ROWS = {"staged": Rows(STAGED_AXES, staged_values, staged_draw, staged_layer, sizes=STAGED_SIZES,
-                       variants=staged_variants)}
+                       variants=staged_variants,
+                       typical={**DEPTHWISE_LAYER, "h": 14, "w": 14})}

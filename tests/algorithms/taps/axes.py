@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DENSE_LAYER, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): every width of a cell and of a copy, filters that fill a tile and that do not, groups side by side
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 5, 1), (32, 32, 8), (12, 24, 4), (16, 64, 4), (8, 6, 2),
@@ -66,4 +66,5 @@ def variants() -> Iterable[Row]:
                    buffers=1 + i // 3 % 2)
 
 
-ROWS = {"taps": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"taps": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                     arrays=True, typical={**DENSE_LAYER, "c": 3, "dtype": "float16"})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DENSE_LAYER, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): filters of every width of a store, and that fill a tile or do not
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
@@ -53,4 +53,5 @@ def variants() -> Iterable[Row]:
                    store_vector=4 if wide else 1)
 
 
-ROWS = {"taps_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"taps_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                             arrays=True, typical={**DENSE_LAYER, "c": 3, "r": 7, "s": 7, "padding": 3})}

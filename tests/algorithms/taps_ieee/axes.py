@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import BORDERS, DENSE_LAYER, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): filters of every width of a store, and that fill a block or do not; groups in NCHW
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 20, 1), (12, 32, 1), (3, 36, 1), (16, 16, 4),
@@ -51,4 +51,5 @@ def variants() -> Iterable[Row]:
                    vector=1 if planes and store == 4 else (4, 1, 1)[i % 3], store_vector=store)
 
 
-ROWS = {"taps_ieee": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"taps_ieee": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                          arrays=True, typical={**DENSE_LAYER, "c": 3, "layout": "NHWC"})}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 TOEPLITZ_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 4), (6, 1), (1, 9), (11, 11), (3, 13), (9, 2), (4, 31), (17, 3)),
@@ -66,4 +66,5 @@ TOEPLITZ_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 16, 17, 2
 
 
 ROWS = {"toeplitz": Rows(TOEPLITZ_AXES, toeplitz_values, toeplitz_draw, toeplitz_layer, variants=toeplitz_variants,
-                         sizes=TOEPLITZ_SIZES)}
+                         sizes=TOEPLITZ_SIZES,
+                         typical={**DEPTHWISE_LAYER, "dtype": "float16"})}

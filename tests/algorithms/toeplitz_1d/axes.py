@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests import sequences
-from tests.axes import BIAS, BORDERS, CLAMP, DTYPES, EXPRESSION, RELU, Choose, Row, Rows
+from tests.axes import BIAS, BORDERS, CLAMP, DEPTHWISE_LAYER, DTYPES, EXPRESSION, RELU, Choose, Row, Rows
 
 EPILOGUES = ((), (BIAS,), (BIAS, RELU), (BIAS, CLAMP), (EXPRESSION,))
 # filters of 1 to 19 blocks of columns, of an odd and an even number
@@ -55,4 +55,6 @@ def variants() -> Iterable[Row]:
 
 
 ROWS = {"toeplitz_1d": Rows(AXES, values, draw, draw_layer, variants=variants, sizes=SIZES, layer=sequences.layer_of,
-                            usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)})}
+                            usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)},
+                            typical={**DEPTHWISE_LAYER, "h": 1, "w": 2048, "r": 1, "s": 31, "padding": (0, 15),
+                                     "dtype": "float16"})}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests import sequences
-from tests.axes import BIAS, BORDERS, CLAMP, DTYPES, EXPRESSION, RELU, Choose, Row, Rows
+from tests.axes import BIAS, BORDERS, CLAMP, DEPTHWISE_LAYER, DTYPES, EXPRESSION, RELU, Choose, Row, Rows
 
 EPILOGUES = ((), (BIAS, RELU), (BIAS, CLAMP), (EXPRESSION,))
 # filters of 1 to 19 blocks of columns, of an odd and an even number; of one column over images one pixel wide
@@ -57,4 +57,7 @@ def variants() -> Iterable[Row]:
 
 ROWS = {"toeplitz_1d_nhwc": Rows(AXES, values, draw, draw_layer, variants=variants, sizes=SIZES,
                                  image=sequences.image, layer=sequences.layer_of,
-                                 usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)})}
+                                 usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)},
+                                 typical={**DEPTHWISE_LAYER, "h": 2048, "w": 1, "r": 31, "s": 1, "padding": (15, 0),
+                                          "dtype": "float16",
+                                          "layout": "NHWC"})}

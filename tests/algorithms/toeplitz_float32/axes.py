@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, EPILOGUES, PADDINGS, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 # filters whose rows need 1 to 10 blocks of columns: of an odd and an even number, of one chain and of several
 AXES: Mapping[str, tuple] = {
@@ -48,4 +48,5 @@ def variants() -> Iterable[Row]:
                        store_vector=1 + (i + j) % 2, sub_block_rows=(16, 32, 64)[j], images=1 + j, min_blocks=1 + i % 2)
 
 
-ROWS = {"toeplitz_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"toeplitz_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                                 arrays=True, typical={**DEPTHWISE_LAYER, "r": 13, "s": 13, "padding": 6})}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import BORDERS, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
+from tests.axes import BORDERS, DEPTHWISE_LAYER, DTYPES, EPILOGUES, PADDINGS, Choose, Row, Rows
 
 TOEPLITZ_NHWC_AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (5, 5), (7, 7), (2, 4), (6, 1), (1, 9), (11, 11), (3, 13), (9, 2), (4, 31), (17, 3)),
@@ -58,4 +58,5 @@ TOEPLITZ_NHWC_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3, 7), "h": (1, 7, 14, 1
 
 
 ROWS = {"toeplitz_nhwc": Rows(TOEPLITZ_NHWC_AXES, toeplitz_nhwc_values, toeplitz_nhwc_draw, toeplitz_nhwc_layer,
-                              variants=toeplitz_nhwc_variants, sizes=TOEPLITZ_NHWC_SIZES)}
+                              variants=toeplitz_nhwc_variants, sizes=TOEPLITZ_NHWC_SIZES,
+                              typical={**DEPTHWISE_LAYER, "dtype": "float16", "layout": "NHWC"})}

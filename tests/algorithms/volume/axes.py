@@ -122,8 +122,10 @@ def filter_variants() -> Iterable[Row]:
 
 
 ROWS: Mapping[str, Rows] = {
-    "volume": Rows(AXES, values, sizes=SIZES, variants=variants, layer=layer_of, usual=USUAL),
+    "volume": Rows(AXES, values, sizes=SIZES, variants=variants, layer=layer_of, usual=USUAL,
+                   arrays=True),
     "volume_data": Rows(DATA_AXES, lambda row: {"threads": row["threads"]}, sizes=GRADIENT_SIZES, layer=layer_of,
                         variants=data_variants, usual=USUAL, operation=Operation.DATA_GRADIENT.value),
     "volume_filter": Rows(FILTER_AXES, filter_values, sizes=GRADIENT_SIZES, variants=filter_variants, layer=layer_of,
-                          usual=USUAL, operation=Operation.FILTER_GRADIENT.value)}
+                          usual=USUAL, operation=Operation.FILTER_GRADIENT.value,
+                          arrays=True)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+from tests.axes import DENSE_LAYER, DTYPES, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
 
 # (C, K, groups): slices of channels that are filled and that are not, several; filters that fill a tile and that do
 # not, and those whose outputs no descriptor stores; channels that only float32 or the pass from NCHW makes whole 16
@@ -111,4 +111,5 @@ def variants() -> Iterable[Row]:
                        tile=tile, splits=1 if halo or i % 3 == 2 else 1 + i % 2)
 
 
-ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES)}
+ROWS = {"wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,
+                      arrays=True, typical={**DENSE_LAYER, "c": 64, "k": 64, "dtype": "float16", "layout": "NHWC"})}

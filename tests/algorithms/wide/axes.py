@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.axes import (BIAS, BORDERS, CASTS, DTYPES, EPILOGUES, PADDINGS, PITCHES, RELU, WITH_RESIDUAL, Choose, Row,
-                        Rows)
+from tests.axes import (BIAS, BORDERS, CASTS, DEPTHWISE_LAYER, DTYPES, EPILOGUES, PADDINGS, PITCHES, RELU,
+                        WITH_RESIDUAL, Choose, Row, Rows)
 
 WIDE_CHANNELS = ((1, 1, 1), (1, 3, 1), (3, 3, 3), (5, 5, 5), (2, 6, 2), (4, 4, 2), (6, 4, 2))
 WIDE_AXES: Mapping[str, tuple] = {
@@ -146,4 +146,5 @@ WIDE_SIZES: Mapping[str, tuple] = {"n": (1, 2, 3), "h": (1, 7, 14, 31, 56, 70),
                                    "w": (1, 7, 8, 14, 16, 28, 33, 56, 96, 130, 136, 264, 272, 520)}
 
 
-ROWS = {"wide": Rows(WIDE_AXES, wide_values, wide_draw, wide_layer, sizes=WIDE_SIZES, variants=wide_variants)}
+ROWS = {"wide": Rows(WIDE_AXES, wide_values, wide_draw, wide_layer, sizes=WIDE_SIZES, variants=wide_variants,
+                     typical=DEPTHWISE_LAYER)}

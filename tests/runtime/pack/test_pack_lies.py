@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from tests.algorithms import ROWS
 from tests.runtime.pack.pack_tools import LAYERS, SHAPE, use_fake_compiler
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import PackError
@@ -131,20 +132,9 @@ def test_a_zip_that_unpacks_to_much(tmp_path):
 
 
 def test_what_planners_make_passes_the_check():
-    layers = [ConvShape(c=1, h=512, w=512, k=1, r=5, s=5, padding=2), SHAPE,
-              ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, padding=1),
-              ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, groups=64, padding=1, layout="NHWC", dtype="float16"),
-              ConvShape(n=8, c=64, h=56, w=56, k=64, r=3, s=3, groups=16, padding=1, layout="NHWC"),
-              ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="float16"),
-              ConvShape(c=16, h=64, w=64, k=1, r=3, s=3, dtype="float16", layout="NHWC"),
-              ConvShape(c=1, h=512, w=512, k=1, r=3, s=3, padding=1, dtype="uint8"),
-              ConvShape(n=8, c=32, h=14, w=14, k=32, r=3, s=3, groups=32, padding=1),
-              ConvShape(c=1, h=512, w=512, k=1, r=15, s=15, padding=7), ConvShape(c=32, h=28, w=28, k=64, r=1, s=1),
-              *(ConvShape(n=8, c=3, h=64, w=64, k=32, r=7, s=7, padding=3, dtype=dtype)
-                for dtype in ("float32", "float16")),
-              *(ConvShape(n=8, c=64, h=1, w=512, k=64, r=1, s=9, groups=64, padding=(0, 4), layout=layout,
-                          dtype=dtype) for layout, dtype in (("NCHW", "float16"), ("NHWC", "float16"),
-                                                             ("NCHW", "float32")))]
+    planes = [ConvShape(c=1, h=512, w=512, k=1, r=size, s=size, padding=size // 2, dtype=dtype)
+              for size, dtype in ((5, "float32"), (15, "float32"), (3, "float16"), (3, "uint8"))]
+    layers = [*planes, SHAPE, *dict.fromkeys(ConvShape(**rows.typical) for rows in ROWS.values())]
     made = set()
     for shape, epilogue in [(shape, ()) for shape in layers] + [(layers[0], ("residual",)), (SHAPE, ("bias", "relu"))]:
         for precision in ("float32", "tf32") if shape.dtype is DType.FLOAT32 else ("float32",):
