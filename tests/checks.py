@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import ToolNotFound
-from warpconv.codegen.plan import KernelPlan
+from warpconv.codegen.plan import Blocks, KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
@@ -48,6 +49,13 @@ def cpu_kernel(plan: KernelPlan, mode: Mode = Mode.FAST) -> Kernel:
     text, so that an edit of the generator compiles only what it changes."""
     loaded, source = backend.load_text(plan.spec, plan.program, render(plan).text, mode=mode)
     return Kernel(plan.spec, plan.program, loaded, source=source, plan=plan)
+
+
+def of_one_block(plan: KernelPlan) -> KernelPlan:
+    """The plan with one block along the tiles of its only launch, which has to stay for all of them."""
+    only, = plan.program.steps
+    alone = replace(only, grid=(Blocks(), *only.grid[1:]))
+    return replace(plan, program=replace(plan.program, steps=(alone,)))
 
 
 def compile_ahead(load: Callable[[Any], Any], plans: Iterable[Any], workers: int = 2) -> None:

@@ -53,8 +53,8 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     from warpconv.runtime.arrays.elements import from_bits
     _check_output(output, (x, w, bias, residual, source))
     text = None if source is None else read_source(source)
-    options = options if text is None else with_banner(ctx, text, options)
     if text is not None:
+        options = with_banner(ctx, text, options)
         check_border(ctx, options)
     if text is not None and bias is not None and "bias" not in split_steps(options["epilogue"]):
         raise ArgumentError("the text was emitted without a bias", argument="BIAS", value=bias,

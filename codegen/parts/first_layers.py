@@ -18,15 +18,13 @@ def first_layer_refusal(spec: KernelSpec) -> str | None:
     """None, or in words why the spec is no layer of few channels for wgmma."""
     if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
         return f"{spec.arch} has no wgmma (9.0 alone)"
+    if spec.groups > 1:
+        return f"{spec.groups} groups: only whole layers are served"
     return few_channels_refusal(spec)
 
 
-def few_channels_refusal(spec: KernelSpec, layouts_of_groups: tuple[Layout, ...] = ()) -> str | None:
-    """None, or in words why the spec is no layer of few channels and several filters, whole, or of groups in one of
-    ``layouts_of_groups``."""
-    if spec.groups > 1 and spec.layout not in layouts_of_groups:
-        where = f" in {spec.layout.value}" if layouts_of_groups else ""
-        return f"{spec.groups} groups: only whole layers are served{where}"
+def few_channels_refusal(spec: KernelSpec) -> str | None:
+    """None, or in words why the spec's groups, or it as a whole, have no few channels and several filters."""
     if spec.groups > 1 and spec.channels == 1:
         return "groups of one channel are not served"
     each = " a group" if spec.groups > 1 else ""

@@ -50,14 +50,6 @@ def width_refusal(vector: int, wide: int) -> str | None:
     return None if vector in (1, wide) else f"vector = {vector} (1, or {wide} where lines are whole numbers of it)"
 
 
-def room_refusal(spec: KernelSpec, shared_bytes: int) -> str | None:
-    """None, or in words why a block's lines and filters do not fit."""
-    most = spec.hardware.shared_block
-    if shared_bytes <= most:
-        return None
-    return f"{shared_bytes} bytes of shared memory (at most {most}): a smaller tile, or fewer filters"
-
-
 def asked_of_lines(spec: KernelSpec, vector: int) -> dict[str, int]:
     """What copies ask of x and W (parts.arguments.demanding)."""
     return {"x": COPY_BYTES} | ({"W": vector // math.gcd(vector, pixel_of(spec))} if vector > 1 else {})

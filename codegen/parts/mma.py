@@ -13,6 +13,8 @@ from warpconv.codegen.hardware import QUARTERS, Hardware
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.spec import KernelSpec
 
+from .occupancy import rounds_of
+
 SPLIT = (Numerics.TF32X3, Numerics.TF32)        # arithmetic of float32 elements, and what a plan says of it
 FACTORS = {Numerics.TF32X3: " in two parts of TF32", Numerics.TF32: " rounded to TF32"}
 CELL_BYTES = 16             # a row of the instruction's matrices:
@@ -117,10 +119,8 @@ def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slo
     """Cycles of blocks of so many warps, each of so many issue slots, in rounds of what the chip holds at a time:
     ``resident`` of a multiprocessor. ``waits``: how often a block waits for all of a copy; work and waits hide each
     other in part."""
-    chip = hardware.multiprocessors
-    rounds, rest = divmod(blocks, resident * chip)
     return sum(times * math.hypot(max(held * warps / QUARTERS, LONE_WARP) * slots, waits * COPY_LATENCY)
-               for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
+               for times, held in rounds_of(hardware, blocks, resident))
 
 
 def layer_cycles(hardware: Hardware, arithmetic: float, copied: float, moved: float, alone: float = 0.0) -> float:

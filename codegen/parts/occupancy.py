@@ -37,6 +37,20 @@ def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:
     return max(1, min(fitting, hardware.resident_threads // LANES) // warps)
 
 
+def fitting_blocks(hardware: Hardware, registers: int, warps: int, shared_bytes: int) -> int:
+    """The same of blocks that also have ``shared_bytes`` of shared memory each, and of which a multiprocessor holds so
+    many at most."""
+    by_shared = hardware.shared_multiprocessor // (shared_bytes + hardware.shared_reserved)
+    return max(1, min(blocks_by_quarters(hardware, registers, warps), by_shared, hardware.resident_blocks))
+
+
+def rounds_of(hardware: Hardware, blocks: int, resident: int) -> list[tuple[int, int]]:
+    """How often the chip has how many blocks on a multiprocessor: ``resident`` as often as that fills it, and in a last
+    round those that are left."""
+    rounds, rest = divmod(blocks, resident * hardware.multiprocessors)
+    return [(times, held) for times, held in ((rounds, resident), (1, -(-rest // hardware.multiprocessors))) if held]
+
+
 def blocks_by_shared(hardware: Hardware, filled: int, shared_bytes: int) -> int:
     """Blocks of ``shared_bytes`` that fit in as much of a multiprocessor's shared memory as ``filled`` bytes are of an
     H200's; at least 1."""

@@ -17,3 +17,11 @@ def staying_grid(spec: KernelSpec, tile: tuple[int, int], filter_blocks: int, re
     tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
                    limit=max(1, spec.hardware.multiprocessors * resident // filter_blocks))
     return tiles, Blocks(times=filter_blocks), Blocks()
+
+
+def room_refusal(spec: KernelSpec, shared_bytes: int) -> str | None:
+    """None, or in words why a block's pixels and filters do not fit."""
+    most = spec.hardware.shared_block
+    if shared_bytes <= most:
+        return None
+    return f"{shared_bytes} bytes of shared memory (at most {most}): a smaller tile, or fewer filters"

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from warpconv.codegen.batch import FEW_IMAGES, SOME_IMAGES
 from warpconv.codegen.classes import dataclass, replace
-from warpconv.codegen.hardware import LANES, QUARTERS, SHARED_STATIC
+from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES, SHARED_STATIC
 from warpconv.codegen.spec import KernelSpec
 
 from .lines import LINES_THREADS, resident_lines, threads_of_channels, threads_that_fit
@@ -26,7 +26,6 @@ STAGES_TRIED = 3
 CHANNELS = (32, 64, 128, 192)       # threads of a block along the channels, at most and evenly,
 BLOCK_COLUMNS = (1, 2, 4, 8)        # and along the columns;
 LEAST, MOST = 48, 256               # both together
-SECTOR = 32                         # bytes that memory is read by
 CLEARLY = 0.9                       # of the cycles of the rules' walk, above which that stays where images are many
 # Cycles of a multiprocessor, fitted to 5,900 walks of 96 layers (3x3 to 9x9, 7^2 to 112^2, stride 1; float16 and
 # float32, batch 1 to 128), timed on an H200 on 2026-11-27: of these the walk that is chosen takes 1.07 times as long as
@@ -97,7 +96,7 @@ class Walk:
         waves = (self.reads * max(1.0, numbers.inputs * size / 4) * (1 + CONFLICTS * meets)
                  + copies * line.copy_bytes / 4)
         pixel, warps = line.pixel * size, -(-threads // LANES)
-        partly = (-(-pixel // SECTOR) + (0.5 if pixel % SECTOR else 0.0)) * SECTOR / pixel - 1
+        partly = (-(-pixel // SECTOR_BYTES) + (0.5 if pixel % SECTOR_BYTES else 0.0)) * SECTOR_BYTES / pixel - 1
         copied = COPIED_SHARE * line.step_elements * size * (1 + PARTLY * partly)
         moved = MEMORY_SHARE * images * size * self.p * self.q * spec.k * (1 + spec.stride[0] * spec.stride[1])
         bands = images * -(-spec.k // line.pixel) * -(-self.q // (options.columns * options.block_columns))

@@ -10,6 +10,7 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import BANKS, BLOCK_THREADS, GRID_LIMIT, LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import beside
+from warpconv.codegen.parts.occupancy import rounds_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -38,8 +39,13 @@ MEMORY_POWER = 1.7          # how far the longer of memory and arithmetic hides 
 def candidates(spec: KernelSpec) -> Iterator[GroupedOptions]:
     """Tiles that fit: of usual blocks, and where none of these does, of any."""
     usual, divisors = _groups(spec)
-    found = list(_tiles(spec, usual, THREADS))
-    yield from found or _tiles(spec, divisors, (1, BLOCK_THREADS))
+    tiles = _tiles(spec, usual, THREADS)
+    first = next(tiles, None)
+    if first is None:
+        yield from _tiles(spec, divisors, (1, BLOCK_THREADS))
+    else:
+        yield first
+        yield from tiles
 
 
 def _tiles(spec: KernelSpec, groups_tiles: list[int], threads: tuple[int, int]) -> Iterator[GroupedOptions]:
@@ -84,12 +90,10 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> GroupedOptions:
 
 def cycles(spec: KernelSpec, options: GroupedOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes."""
-    chip = spec.hardware.multiprocessors
     tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) * spec.groups // options.groups_tile
     warps = -(-threads_of(spec, options) // LANES) / QUARTERS
-    rounds, rest = divmod(tiles, options.min_blocks * chip)
     held = sum(times * (blocks * warps * WARP_PACE + WAIT_WARPS)
-               for times, blocks in ((rounds, options.min_blocks), (1, -(-rest // chip))) if blocks)
+               for times, blocks in rounds_of(spec.hardware, tiles, options.min_blocks))
     arithmetic = held * _tile_slots(spec, options)
     memory = MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
     filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(spec, options)

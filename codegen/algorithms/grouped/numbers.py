@@ -7,7 +7,7 @@ import math
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import finds_pixels
-from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -112,10 +112,8 @@ def planned_registers(spec: KernelSpec, options: GroupedOptions) -> int:
 
 def most_blocks(spec: KernelSpec, options: GroupedOptions) -> int:
     """Blocks that a multiprocessor has registers and shared memory for."""
-    by_registers = blocks_by_quarters(spec.hardware, planned_registers(spec, options),
-                                      -(-threads_of(spec, options) // LANES))
-    shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
-    return max(1, min(by_registers, shared, spec.hardware.resident_blocks))
+    return fitting_blocks(spec.hardware, planned_registers(spec, options), -(-threads_of(spec, options) // LANES),
+                          shared_bytes(spec, options))
 
 
 def make_numbers(spec: KernelSpec, options: GroupedOptions, arguments: tuple[Argument, ...] = ()) -> GroupedNumbers:

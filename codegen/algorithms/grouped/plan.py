@@ -18,9 +18,8 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.lines import room_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.parts.staying import staying_grid
+from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -80,8 +79,8 @@ def _tile_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
     if spec.groups % options.groups_tile or channels_of(spec, options) % WIDE:
         return (f"groups_tile = {options.groups_tile} (a divisor of {spec.groups} groups, with a multiple of {WIDE} "
                 "channels)")
-    if spec.groups // options.groups_tile > GRID_LIMIT[1]:
-        beside = spec.groups // options.groups_tile
+    beside = spec.groups // options.groups_tile
+    if beside > GRID_LIMIT[1]:
         return f"groups_tile = {options.groups_tile}: {beside} blocks side by side (at most {GRID_LIMIT[1]})"
     if options.tile_q % options.columns:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {options.columns} "

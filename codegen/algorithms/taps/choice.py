@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import QUARTERS
+from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -20,7 +20,6 @@ from .options import TapsOptions
 # (tile_p, tile_q, strips, warps): the larger ones first
 TILES = ((16, 32, 4, 8), (8, 32, 4, 4), (14, 16, 2, 7), (16, 16, 2, 8), (14, 16, 2, 4), (8, 32, 2, 4), (8, 16, 2, 4),
          (4, 32, 2, 4), (8, 8, 2, 4), (8, 8, 2, 2), (4, 16, 2, 2), (2, 16, 2, 1), (1, 32, 2, 1))
-SECTOR = 32                                 # bytes that memory is written by
 FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
 # Cycles of a multiprocessor, fitted to 1,631 plans of 29 layers (ResNeXt-50's grouped ones and first layers in both
@@ -114,8 +113,8 @@ def _shared_sectors(options: TapsOptions, shape: ConvShape) -> float:
     """Of y's sectors of memory the part that several tiles write, in NCHW."""
     if shape.layout is not Layout.NCHW:
         return 0.0
-    of_row = SECTOR / (2 * options.tile_q)
-    whole = 2 * shape.q % SECTOR == 0 or options.tile_q >= shape.q
+    of_row = SECTOR_BYTES / (2 * options.tile_q)
+    whole = 2 * shape.q % SECTOR_BYTES == 0 or options.tile_q >= shape.q
     return max(0.0, of_row - 1) if whole else of_row
 
 
@@ -127,7 +126,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsOptions) -> float:
         channels = spec.channels * options.groups_tile
         lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
         gathered = (CHANNEL_CYCLES * channels * rows * columns
-                    + SECTOR_CYCLES * lines * (spec.dtype.itemsize * width / SECTOR + 1))
+                    + SECTOR_CYCLES * lines * (spec.dtype.itemsize * width / SECTOR_BYTES + 1))
     items = options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
     return gathered + -(-items // options.warps) * options.warps * _item_cycles(spec, options)
 

@@ -8,7 +8,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.cells import are_permuted
-from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -244,9 +244,8 @@ def holds_filters(spec: KernelSpec, options: TapsOptions) -> bool:
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
     """Blocks of a multiprocessor."""
-    held = blocks_by_quarters(spec.hardware, planned_registers(spec, options), max(1, options.warps))
-    shared = shared_bytes(spec, options) + spec.hardware.shared_reserved
-    return max(1, min(held, spec.hardware.shared_multiprocessor // shared, spec.hardware.resident_blocks))
+    return fitting_blocks(spec.hardware, planned_registers(spec, options), max(1, options.warps),
+                          shared_bytes(spec, options))
 
 
 def resolved(spec: KernelSpec, options: TapsOptions, shape: ConvShape | None = None) -> TapsOptions:

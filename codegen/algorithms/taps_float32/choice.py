@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import beside
 from warpconv.codegen.parts.lines import lanes_for, line_width
 from warpconv.codegen.parts.wgmma import ROWS
@@ -48,7 +48,7 @@ TILE_POWER, FEW_POWER = 1.5, 1.4    # how far the longer of a tile's way to halv
 START_CYCLES = 2000.0
 MEMORY_SHARE = 1.07         # of the bytes, at the speed of a copy
 MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides the other
-SECTOR = 32                 # bytes that memory is written by; in NCHW rows of y may begin inside of them:
+# In NCHW rows of y may begin inside of sectors of memory:
 WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.4          # fewer of wide ones,
 MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
@@ -168,7 +168,7 @@ def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShap
     if not _is_partly_stored(spec, shape):
         return moved
     written = max(0.0, spec.dtype.itemsize * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
-    narrow = PARTLY_SHARE * (SECTOR / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
+    narrow = PARTLY_SHARE * (SECTOR_BYTES / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
     return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
 
 

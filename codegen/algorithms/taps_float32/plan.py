@@ -22,9 +22,9 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import first_layer_refusal
-from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
+from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.parts.staying import staying_grid
+from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.parts.wgmma import (CELL_BYTES, COLUMN_UNIT, DEPTH, FLOATS, MOST_COLUMNS, ROWS, TARGET,
                                           float_units_refusal)
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import GRID_LIMIT, LANES, QUARTERS
+from warpconv.codegen.hardware import GRID_LIMIT, LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
+from warpconv.codegen.parts.occupancy import rounds_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -38,7 +39,7 @@ WARP_PACE, WAIT_WARPS = 1.1, 1.1    # times its slots that a warp takes, and as 
 START_CYCLES, FILTER_CYCLES = 6300.0, 11.5      # of a layer, of a thread's copy of a filter's element
 MEMORY_SHARE = 1.2          # of the bytes, at the speed of a copy
 MEMORY_POWER = 3.2          # how far the longer of memory and arithmetic hides the other
-SECTOR = 8                  # floats that memory is written by; in NCHW rows of y may begin inside of them:
+SECTOR = SECTOR_BYTES // 4  # floats that memory is written by; in NCHW rows of y may begin inside of them:
 PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, less of wide tiles
 NARROW_GROUPS = 1.5         # times all that, groups whose lines begin anywhere took: deeper layers have short ones, and
                             # each has its edges (31 to 7 columns, stride 1 and 2, 1.3 to 2.1, 2026-11-28)
@@ -93,12 +94,11 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsIeeeOptions:
 
 def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes."""
-    chip, shares = spec.hardware.multiprocessors, spec.groups * filter_blocks(spec, options)
+    shares = spec.groups * filter_blocks(spec, options)
     tiles = shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) * shares
     warps = threads_of(options) / LANES / QUARTERS
-    rounds, rest = divmod(tiles, options.min_blocks * chip)
     held = sum(times * (blocks * warps * WARP_PACE + WAIT_WARPS)
-               for times, blocks in ((rounds, options.min_blocks), (1, -(-rest // chip))) if blocks)
+               for times, blocks in rounds_of(spec.hardware, tiles, options.min_blocks))
     arithmetic = held * _tile_slots(spec, options)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(options)

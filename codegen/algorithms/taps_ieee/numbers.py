@@ -10,7 +10,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
 from warpconv.codegen.parts.lines import Lines, lines_of
-from warpconv.codegen.parts.occupancy import blocks_by_quarters, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -123,10 +123,8 @@ def window_passes(spec: KernelSpec, options: TapsIeeeOptions) -> int:
 
 def most_blocks(spec: KernelSpec, options: TapsIeeeOptions) -> int:
     """Blocks that a multiprocessor has registers and shared memory for."""
-    registers = planned_registers(spec, options)
-    by_registers = blocks_by_quarters(spec.hardware, registers, threads_of(options) // LANES)
-    shared = spec.hardware.shared_multiprocessor // (shared_bytes(spec, options) + spec.hardware.shared_reserved)
-    return max(1, min(by_registers, shared, spec.hardware.resident_blocks))
+    return fitting_blocks(spec.hardware, planned_registers(spec, options), threads_of(options) // LANES,
+                          shared_bytes(spec, options))
 
 
 def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,

@@ -18,9 +18,9 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import few_channels_refusal
-from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
+from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.parts.staying import staying_grid
+from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.plan import Argument, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -40,7 +40,7 @@ def supports(spec: KernelSpec) -> str | None:
     refusal = common_refusal(spec, layouts=(Layout.NHWC, Layout.NCHW), borders=BORDERS, residual=True)
     if refusal is None and spec.groups > 1 and spec.layout is Layout.NHWC:
         refusal = f"{spec.groups} groups: in NHWC only whole layers are served (grouped has groups there)"
-    refusal = refusal or few_channels_refusal(spec, (Layout.NCHW,))
+    refusal = refusal or few_channels_refusal(spec)
     if refusal is None and next(candidates(spec), None) is None:
         refusal = (f"a filter of {spec.r} x {spec.s} and its pixels do not fit in {spec.hardware.shared_block} bytes "
                    f"of shared memory, a line of its windows in registers, or {spec.groups} groups in a grid")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import QUARTERS
+from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
@@ -41,7 +41,7 @@ NEXT_CYCLES = 136.0         # from a tile to the next
 START_CYCLES = 5840.0
 MEMORY_SHARE = 1.18         # of the bytes, at the speed of a copy
 MEMORY_POWER = 3.35         # how far the longer of memory and arithmetic hides the other
-SECTOR = 32                 # bytes that memory is written by; in NCHW rows of y may begin inside of them:
+# In NCHW rows of y may begin inside of sectors of memory:
 WHOLE_SHARE, PARTLY_SHARE = 2.2, 7.8    # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.3          # fewer of wide ones,
 KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
@@ -125,10 +125,10 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
 def _memory_bytes(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:
     """That go to and from memory, as if at the speed of a copy."""
     moved = MEMORY_SHARE * shape.bytes_moved
-    if spec.layout is Layout.NHWC or shape.q * ITEMSIZE % SECTOR == 0:
+    if spec.layout is Layout.NHWC or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
         return moved
     written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
-    narrow = PARTLY_SHARE * (SECTOR / (ITEMSIZE * options.tile_q)) ** PARTLY_POWER
+    narrow = PARTLY_SHARE * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** PARTLY_POWER
     return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
 
 

@@ -20,9 +20,9 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import PAIR, first_layer_refusal, pixel_of
-from warpconv.codegen.parts.lines import asked_of_lines, room_refusal, width_refusal
+from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
-from warpconv.codegen.parts.staying import staying_grid
+from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape

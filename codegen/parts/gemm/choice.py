@@ -23,6 +23,7 @@ from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
+from ..occupancy import rounds_of
 from . import tiles as gemm_tiles
 from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 
@@ -34,7 +35,7 @@ FURTHER_TILES = (LONG_TILE, Tile(128, 128, 8, 8), Tile(64, 256, 8, 8), Tile(96, 
 DEPTHS = (16, 8)
 DEEP_GAIN = 0.97            # what a product costs 16 a tile, against 8
 SPLITS = (1, 2, 4)
-SECTOR = 8                  # floats that are read from memory together
+SECTOR = SECTOR_BYTES // 4  # floats that are read from memory together
 ASSUMED_BATCH = 64          # so that the batch never changes the choice
 MOST_IDLE = 4.0             # a layer that leaves more of the GPU idle waits for other things
 # where the batch is known
@@ -114,9 +115,8 @@ def cycles(spec: KernelSpec, options: Any, gemm: GemmNumbers, shape: ConvShape, 
     warp = gemm.k_tiles / splits * tile + BLOCK_SLOTS + 3 * outputs / gemm.store_vector
     if gemm.table and spec.layout is Layout.NHWC:
         warp += LISTS_NHWC
-    rounds, rest = divmod(blocks, resident * chip)
     arithmetic: float = sum(times * max(held * warps * WARP_PACE, LONE_WARP) * warp
-                            for times, held in ((rounds, resident), (1, -(-rest // chip))) if held)
+                            for times, held in rounds_of(spec.hardware, blocks, resident))
     waits = TILE_WAITS[spec.layout] * math.ceil(gemm.k_tiles / splits)
     arithmetic = max(arithmetic, waits * math.ceil(blocks / (resident * chip)))
     cycle_bytes = spec.hardware.copied_bytes

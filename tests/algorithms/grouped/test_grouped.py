@@ -10,17 +10,12 @@ import pytest
 import warpconv
 from tests import checks, settings
 from warpconv.codegen.algorithms.grouped import ALGORITHM
-from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
-from warpconv.codegen.plan import Blocks
-from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call.kernel import Kernel
-from warpconv.runtime.devices.cpu import backend
 from warpconv.runtime.devices.cpu.report import Mode
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -120,13 +115,8 @@ def test_a_block_of_many_tiles():
     shape = small(h=20, w=19)
     plan = plan_layer(shape, algorithm="grouped", settings={
         "columns": 4, "filters": 4, "groups_tile": 2, "tile_p": 4, "tile_q": 8, "min_blocks": 1})
-    only = plan.program.steps[0]
-    alone = replace(plan, program=replace(plan.program, steps=(replace(only, grid=(Blocks(), *only.grid[1:])),)))
     x, w = drawn(shape)
-    made = []
-    for one in (plan, alone):
-        loaded, source = backend.load_text(one.spec, one.program, render(one).text, mode=Mode.CHECK)
-        made.append(Kernel(one.spec, one.program, loaded, source=source, plan=one)(x, w))
+    made = [checks.cpu_kernel(one, Mode.CHECK)(x, w) for one in (plan, checks.of_one_block(plan))]
     assert np.array_equal(*made) and np.isfinite(made[0]).all()
 
 

@@ -12,11 +12,10 @@ import warpconv
 from bench.studies import precision
 from tests import checks
 from warpconv.codegen.algorithms.taps_float32 import ALGORITHM
-from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
 from warpconv.codegen.numerics import Numerics
-from warpconv.codegen.plan import Blocks, KernelPlan
+from warpconv.codegen.plan import KernelPlan
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
@@ -214,11 +213,9 @@ def test_a_block_of_many_tiles(ring, way):
     shape = ConvShape(n=1, c=3, h=40, w=40, k=16, r=3, s=3, padding=1, layout="NHWC")
     plan = plan_layer(shape, algorithm="taps_float32", precision=way, settings={
         "tile_p": 8, "tile_q": 8, "filters": 16, "passes": 1, **dict(zip(names, ring)), "vector": 4, "store_vector": 4})
-    only = plan.program.steps[0]
-    alone = replace(only, grid=(Blocks(), *only.grid[1:]))
     rng = np.random.default_rng(9)
     x, w = rng.standard_normal((1, 40, 40, 3)).astype("f4"), rng.standard_normal((16, 3, 3, 3)).astype("f4")
-    y = loaded(replace(plan, program=replace(plan.program, steps=(alone,))))(x, w)
+    y = loaded(checks.of_one_block(plan))(x, w)
     assert np.array_equal(y, loaded(plan)(x, w))
     units = warpconv.conv2d(x, w, padding=1, layout="NHWC", device="cpu", precision="ieee")
     assert np.linalg.norm(y - units) <= (1e-3 if way == "tf32" else 1e-6) * np.linalg.norm(units)

@@ -13,14 +13,11 @@ from warpconv.codegen.algorithms.taps_ieee import ALGORITHM
 from warpconv.codegen.classes import replace
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
-from warpconv.codegen.plan import Blocks
 from warpconv.codegen.render import render
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 from warpconv.runtime.build.pipeline import build
-from warpconv.runtime.call.kernel import Kernel
-from warpconv.runtime.devices.cpu import backend
 from warpconv.runtime.devices.cpu.report import Mode
 
 on_cpu_device = pytest.mark.skipif(checks.no_cpu_device() is not None, reason=str(checks.no_cpu_device()))
@@ -135,13 +132,8 @@ def test_a_block_of_many_tiles(layout, vector):
     plan = plan_layer(shape, algorithm="taps_ieee", settings={
         "columns": 4, "filters": 4, "filter_lanes": 2, "tile_p": 4, "tile_q": 16, "min_blocks": 1, "vector": vector,
         "store_vector": vector if layout == "NCHW" else 4})
-    only = plan.program.steps[0]
-    alone = replace(plan, program=replace(plan.program, steps=(replace(only, grid=(Blocks(), *only.grid[1:])),)))
     x, w = drawn(shape)
-    made = []
-    for one in (plan, alone):
-        loaded, source = backend.load_text(one.spec, one.program, render(one).text, mode=Mode.CHECK)
-        made.append(Kernel(one.spec, one.program, loaded, source=source, plan=one)(x, w))
+    made = [checks.cpu_kernel(one, Mode.CHECK)(x, w) for one in (plan, checks.of_one_block(plan))]
     assert np.array_equal(*made) and np.isfinite(made[0]).all()
 
 
@@ -152,8 +144,7 @@ def test_a_block_of_many_tiles(layout, vector):
 @pytest.mark.parametrize("arch, layers", settings.in_turn(ARCHS, [(s, n) for s in LAYERS for n in LAYOUTS]))
 def test_sums_and_pixels_stay_in_registers(arch, layers):
     groups = [replace(layer(c, h, 3, c, 1, 1, "NCHW"), groups=32) for c, h in ((128, 56), (256, 28))]
-    for sizes, layout in (*layers, *((shape, "groups") for shape in groups)):
-        shape = sizes if layout == "groups" else layer(*sizes, layout)
+    for shape in [layer(*sizes, layout) for sizes, layout in layers] + groups:
         made = plan_layer(shape, algorithm="taps_ieee", arch=arch)
         for entry in build(made).compiled.entries:
-            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (sizes, layout, entry)
+            assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), (shape, entry)

@@ -59,5 +59,4 @@ ROWS = {"toeplitz_1d_nhwc": Rows(AXES, values, draw, draw_layer, variants=varian
                                  image=sequences.image, layer=sequences.layer_of,
                                  usual={"c": 8, "k": 8, "groups": 8, "r": 1, "padding": (0, 1)},
                                  typical={**DEPTHWISE_LAYER, "h": 2048, "w": 1, "r": 31, "s": 1, "padding": (15, 0),
-                                          "dtype": "float16",
-                                          "layout": "NHWC"})}
+                                          "dtype": "float16", "layout": "NHWC"})}

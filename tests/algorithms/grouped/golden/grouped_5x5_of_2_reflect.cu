@@ -28,8 +28,7 @@ constexpr int COLUMNS = 7;                      // outputs of a thread, a run of
 constexpr int FILTERS = 4;                      // filters of a thread, of one group
 constexpr int CHANNELS = 24;                    // of x, in all groups of a block
 constexpr int BLOCK_FILTERS = 96;               // filters of all groups of a block
-// threads that share a group's filters: each has four, then the four GROUP_LANES fours further
-constexpr int GROUP_LANES = 2;
+constexpr int GROUP_LANES = 2;                  // threads that share a group's filters, fours of them in turn
 constexpr int FILTER_LANES = 24;                // threads that have the same pixels, of other filters
 constexpr int FILTER_ROW = 100;                 // elements from a product's filters to the next product's
 constexpr int FILTER_ELEMENTS = 5000;           // and of all products
