@@ -70,13 +70,14 @@ def measure(torch: Any, shape: ConvShape, algorithm: str = "auto", replay_us: fl
 
 
 def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: str = "auto",
-                     replay_us: float = 5e3) -> dict[str, Any]:
+                     replay_us: float = 5e3, precision: str = "float32") -> dict[str, Any]:
     """The same of a data or filter gradient: ours as a call makes it, all its launches counted, beside PyTorch's
-    convolution_backward without TF32; and that two calls give the same bits. Raises as measure()."""
+    convolution_backward, with TF32 where ours is asked for it; and that two calls give the same bits. Raises as
+    measure()."""
     import warpconv
     from warpconv.codegen.spec import Operation
     from warpconv.runtime.call import kernels
-    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = precision == "tf32"
     dtype, data = getattr(torch, shape.dtype.value), operation == "data_gradient"
     copies = max(1, min(8, math.ceil(ROTATED_BYTES / shape.bytes_moved)))
     order = torch.channels_last if shape.layout is Layout.NHWC else torch.contiguous_format
@@ -89,7 +90,8 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
     theirs_weight = weight.to(memory_format=order)
     calls = max(5, min(50, int(replay_us / (1e6 * (2 * shape.macs / 4e14 + shape.bytes_moved / 3e12) + 5))))
     padding = (shape.padding[0][0], shape.padding[1][0])
-    geometry = {"stride": shape.stride, "padding": padding, "dilation": shape.dilation, "groups": shape.groups}
+    geometry = {"stride": shape.stride, "padding": padding, "dilation": shape.dilation, "groups": shape.groups,
+                "algorithm": algorithm, "precision": precision}
 
     def theirs(i: int) -> Any:
         found = torch.ops.aten.convolution_backward(
@@ -105,8 +107,8 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
     def ours(i: int) -> Any:
         x, dy, out = (arrays[i % copies] for arrays in (inputs, gradients, made))
         if data:
-            return warpconv.conv2d_input(shape.input_shape, weight, dy, out=out, algorithm=algorithm, **geometry)
-        return warpconv.conv2d_weight(x, shape.weight_shape, dy, out=out, algorithm=algorithm, **geometry)
+            return warpconv.conv2d_input(shape.input_shape, weight, dy, out=out, **geometry)
+        return warpconv.conv2d_weight(x, shape.weight_shape, dy, out=out, **geometry)
 
     first = ours(0).clone()
     error = float((first.float() - expected.float()).norm() / expected.float().norm())
@@ -114,9 +116,11 @@ def measure_gradient(torch: Any, shape: ConvShape, operation: str, algorithm: st
         raise ArithmeticError(f"the results' difference is {error:.1e} of their norm")
     if not torch.equal(ours(0), first):
         raise ArithmeticError("two calls differ")
-    plan = kernels.plan_of(kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm))
+    plan = kernels.plan_of(kernels.asked(shape, 0, operation=Operation(operation), algorithm=algorithm,
+                                         precision=precision))
     times = {name: _replayed(torch, call, calls) for name, call in (("cudnn", theirs), ("ours", ours))}
-    return {"operation": operation, "algorithm": plan.spec.algorithm, "plan": plan.settings(), **times,
+    return {"operation": operation, "algorithm": plan.spec.algorithm, "numerics": plan.spec.numerics.value,
+            "plan": plan.settings(), **times,
             "ratio": times["cudnn"] / times["ours"], "error": error, "floor": floor_us(shape),
             "tflops": 2 * shape.macs / times["ours"] / 1e6}
 

@@ -1,7 +1,8 @@
 """Networks that the study does not list, beside cuDNN: ``python -m bench.beyond densenet121 timm:resnest50d``.
 
 Every distinct 2D convolution of a network of torchvision, or of timm, as a pass of one image finds them (no weights are
-loaded): the plan that select() takes against PyTorch with cuDNN in benchmark mode, as in ``python -m bench.dense``.
+loaded): the plan that select() takes against PyTorch with cuDNN in benchmark mode, as in ``python -m bench.dense``;
+``--operation`` takes one of their gradients instead, where cuDNN is PyTorch's convolution_backward.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 
 import click
 
-from bench.beside import measure
-from bench.dense import build_ahead
+from bench.beside import measure, measure_gradient
+from bench.dense import OPERATIONS, build_ahead
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.shape import ConvShape
 
@@ -22,6 +23,7 @@ NETWORKS = ("resnet18", "wide_resnet50_2", "densenet121", "inception_v3", "squee
             "vit_b_16", "convnext_base", "shufflenet_v2_x2_0")
 SIDE = {"inception_v3": 299}
 SLOW = 0.8
+IMAGE = 3           # channels
 
 
 def layers_of(name: str, dtype: str, layout: str, batch: int) -> Counter[ConvShape]:
@@ -57,21 +59,28 @@ def layers_of(name: str, dtype: str, layout: str, batch: int) -> Counter[ConvSha
 @click.option("--layout", default="NHWC", show_default=True)
 @click.option("--dtype", default="float16", show_default=True)
 @click.option("--precision", default="float32", show_default=True, help="Of float32 layers, as conv2d has it.")
+@click.option("--operation", type=click.Choice(OPERATIONS), default="forward", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Where the rows go as JSON.")
-def main(networks: tuple[str, ...], batch: int, layout: str, dtype: str, precision: str, output: str | None) -> None:
+def main(networks: tuple[str, ...], batch: int, layout: str, dtype: str, precision: str, operation: str,
+         output: str | None) -> None:
     import torch
     torch.backends.cudnn.benchmark = True
     nets = {name: layers_of(name, dtype, layout, batch) for name in networks or NETWORKS}
     distinct = list(dict.fromkeys(shape for layers in nets.values() for shape in layers))
-    build_ahead([(shape, "auto") for shape in distinct], precision)
+    if operation == "data_gradient":        # nobody asks for that of images
+        distinct = [shape for shape in distinct if shape.c > IMAGE]
+    build_ahead([(shape, "auto") for shape in distinct], precision, operation)
     rows: dict[ConvShape, dict[str, Any]] = {}
     for shape in distinct:
         try:
-            rows[shape] = measure(torch, shape, replay_us=2e3, precision=precision)
+            rows[shape] = (measure(torch, shape, replay_us=2e3, precision=precision) if operation == "forward" else
+                           measure_gradient(torch, shape, operation, replay_us=2e3, precision=precision))
         except (WarpconvError, ArithmeticError, RuntimeError) as error:
             click.echo(f"{shape}: {error}")
     for name, layers in nets.items():
         timed = [(count, rows[shape]) for shape, count in layers.items() if shape in rows]
+        if not timed:
+            continue
         ours, theirs = (sum(count * row[key] for count, row in timed) for key in ("ours", "cudnn"))
         least = min(row["ratio"] for _, row in timed)
         click.echo(f"{name:20} {sum(layers.values()):4} layers, {len(layers):3} distinct: ours {ours:8.1f} us  cuDNN "
@@ -86,6 +95,7 @@ def main(networks: tuple[str, ...], batch: int, layout: str, dtype: str, precisi
         with open(output, "w", encoding="utf-8") as file:
             json.dump({"device": torch.cuda.get_device_name(), "torch": torch.__version__,
                        "cudnn": torch.backends.cudnn.version(), "layout": layout, "dtype": dtype, "batch": batch,
+                       "precision": precision, "operation": operation,
                        "networks": {name: [[str(shape), count] for shape, count in layers.items()]
                                     for name, layers in nets.items()},
                        "rows": {str(shape): row for shape, row in rows.items()}}, file, indent=1)

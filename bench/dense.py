@@ -7,7 +7,7 @@ Both in CUDA graphs of several calls over inputs that rotate past the second-lev
 of five replays.
 
 ``--operation data_gradient --operation filter_gradient --batch 32`` measures gradients of ResNet-50's layers instead,
-beside PyTorch's convolution_backward; all that a call launches is in its time.
+beside PyTorch's convolution_backward; all that a call launches is in its time. Of a network by name they are its.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main(batch: tuple[int, ...], layout: str, algorithm: tuple[str, ...], dtype:
         shape = shape_of(layer, n, layout, dtype)
         try:
             found = (measure(torch, shape, name, precision=precision) if what == "forward"
-                     else measure_gradient(torch, shape, what, name))
+                     else measure_gradient(torch, shape, what, name, precision=precision))
         except UnsupportedSpec as error:
             click.echo(f"{n:3} {str(layer):36} {name:8} declined: {error.reason}")
             continue

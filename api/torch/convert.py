@@ -10,10 +10,13 @@ import torch
 from torch import Tensor
 
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
+from warpconv.codegen.dtypes import DType
 from warpconv.codegen.hardware import Hardware
+from warpconv.codegen.numerics import Precision
 from warpconv.codegen.spec import Operation
 from warpconv.runtime.devices.cuda import contexts
 from warpconv.runtime.torch import ahead
+from warpconv.runtime.torch.arguments import DEFAULT, OF_GRADIENTS
 
 from . import estimate, measure, modules, sizes
 
@@ -72,7 +75,7 @@ class Conversion:
 
 
 def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = "estimate",
-            workers: int | None = None, frozen: bool = False) -> Conversion:
+            workers: int | None = None, frozen: bool = False, precision: str = "float32") -> Conversion:
     """Compute a model's convolution layers by warpconv where that is quicker.
 
     A layer stays the same object, with its parameters, hooks and name; its class becomes ``warpconv.torch``'s. Layers
@@ -100,6 +103,9 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
         Whether weights do not change any more: CUDA graphs then read them as they are prepared, once, where each
         replay else prepares them again, 1 to 4 us a layer, and sees what they have become. An attribute of Conv1d and
         Conv2d; weights of volumes and of transposed layers are prepared in every call and replay.
+    precision : str
+        How exact the products of float32 elements are, conv2d's, of layers that are converted and of their gradients;
+        an attribute of theirs. 'tf32' is what PyTorch's layers have as it ships; its switches are not followed.
 
     Returns
     -------
@@ -110,7 +116,7 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     ------
     ArgumentError, ArgumentTypeError
         ``where`` is no rule, or needs an example and there is none; ``example`` is nothing that the model can be called
-        with; ``model`` is no module.
+        with; ``model`` is no module; there is no such ``precision``.
     WarpconvError
         A kernel cannot be made; the model is then as it was.
     """
@@ -123,20 +129,23 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     if example is None and where in ("estimate", *MEASURED):
         raise ArgumentError("the rule needs the layers' sizes", argument="example", value=None,
                             hint="an input of the model, or where='all'")
+    precision = Precision.parse(precision).value
     inputs = None if example is None else sizes.inputs_of(model, example)
     done = Conversion([])
     if where in MEASURED:
-        where = _measured(model, example, inputs or {}, where == "graph", workers)
+        where = _measured(model, example, inputs or {}, where == "graph", workers, precision)
     try:
         for name, module in list(model.named_modules()):
             if isinstance(module, sizes.CONVOLUTION):
-                done.rows.append(_converted(name, module, inputs, where, done._changed))
-        for module, _ in done._changed if frozen else ():
-            if isinstance(module, (modules.Conv1d, modules.Conv2d)):
+                done.rows.append(_converted(name, module, inputs, where, precision, done._changed))
+        for module, _ in done._changed:
+            if precision != DEFAULT:
+                module.precision = precision        # type: ignore[assignment]
+            if frozen and isinstance(module, (modules.Conv1d, modules.Conv2d)):
                 module.frozen = True
         if inputs is not None:
-            ahead.build([use for module, _ in done._changed for x in inputs[module] for use in _uses(module, x)],
-                        workers)
+            ahead.build([use for module, _ in done._changed for x in inputs[module]
+                         for use in _uses(module, x, precision)], workers)
     except BaseException:
         done.undo()
         raise
@@ -148,15 +157,15 @@ class _Measured(dict[torch.nn.Module, Answer]):
 
 
 def _measured(model: torch.nn.Module, example: Any, inputs: dict[torch.nn.Module, list[Tensor]], graph: bool,
-              workers: int | None) -> _Measured:
+              workers: int | None, precision: str) -> _Measured:
     served = {module: met for module, met in inputs.items()
               if type(module) in OURS and sizes.unserved(module, met) is None}
-    ahead.build([use for module, met in served.items() for x in met for use in _uses(module, x)], workers,
-                left=WarpconvError)
+    ahead.build([use for module, met in served.items() for x in met for use in _uses(module, x, precision)],
+                workers, left=WarpconvError)
     answers, found = _Measured(), {}
     for module, met in served.items():
         try:
-            found[module] = measure.beside(module, OURS[type(module)], met)
+            found[module] = measure.beside(module, OURS[type(module)], met, precision)
         except WarpconvError as error:
             answers[module] = False, f"not served: {error}", None, None
     whole = None
@@ -172,7 +181,7 @@ def _measured(model: torch.nn.Module, example: Any, inputs: dict[torch.nn.Module
 
 
 def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor]] | None,
-               where: str | Rule | _Measured, changed: list[tuple[torch.nn.Module, type]]) -> Row:
+               where: str | Rule | _Measured, precision: str, changed: list[tuple[torch.nn.Module, type]]) -> Row:
     """One layer, converted if the rule says so."""
     said, kind = sizes.said(module), type(module)
     if kind not in OURS:
@@ -186,14 +195,14 @@ def _converted(name: str, module: Any, inputs: dict[torch.nn.Module, list[Tensor
     unserved = sizes.unserved(module, met)
     if unserved is not None:
         return Row(name, said, False, f"not served: {unserved}")
-    wanted, why, ours, theirs = _asked(where, name, module, met)
+    wanted, why, ours, theirs = _asked(where, name, module, met, precision)
     if wanted:
         changed.append((module, kind))
         module.__class__ = OURS[kind]
     return Row(name, said, wanted, why, ours, theirs)
 
 
-def _asked(where: str | Rule | _Measured, name: str, module: Any, met: list[Tensor]) -> Answer:
+def _asked(where: str | Rule | _Measured, name: str, module: Any, met: list[Tensor], precision: str) -> Answer:
     if isinstance(where, _Measured):
         return where[module]
     if callable(where):
@@ -204,7 +213,7 @@ def _asked(where: str | Rule | _Measured, name: str, module: Any, met: list[Tens
         return False, "on the CPU device kernels are executed to be checked, not to be quick", None, None
     try:
         return _of_all([estimate.quicker(sizes.shape_of(module, x), _hardware(x.device),
-                                         torch.backends.cudnn.allow_tf32) for x in met])
+                                         torch.backends.cudnn.allow_tf32, precision) for x in met])
     except WarpconvError as error:      # sizes or elements that no kernel has
         return False, f"not served: {error}", None, None
 
@@ -222,16 +231,18 @@ def _hardware(device: torch.device) -> Hardware:
     return contexts.hardware(torch.cuda.current_device() if device.index is None else device.index)
 
 
-def _uses(module: Any, input: Tensor) -> list[ahead.Use]:
+def _uses(module: Any, input: Tensor, precision: str) -> list[ahead.Use]:
     """What a call of a converted layer computes: its output and, in training mode, the gradients."""
     shape, transposed = sizes.shape_of(module, input), isinstance(module, sizes.TRANSPOSED)
     forward, data = Operation.FORWARD, Operation.DATA_GRADIENT
     output, back = (data, forward) if transposed else (forward, data)
-    found = [ahead.Use(shape, input, output, module.bias is not None and not transposed)]
+    precision = precision if shape.dtype is DType.FLOAT32 else DEFAULT
+    found = [ahead.Use(shape, input, output, precision, module.bias is not None and not transposed)]
     if module.training:
-        found.append(ahead.Use(shape, input, back))
+        of_gradients = OF_GRADIENTS.get(precision, DEFAULT)
+        found.append(ahead.Use(shape, input, back, of_gradients))
         if module.weight.requires_grad:
-            found.append(ahead.Use(shape, input, Operation.FILTER_GRADIENT))
+            found.append(ahead.Use(shape, input, Operation.FILTER_GRADIENT, of_gradients))
     return found
 
 

@@ -4,9 +4,10 @@ measured, without a GPU."""
 from __future__ import annotations
 
 from warpconv.codegen.algorithm import assumed_batch
-from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.hardware import Hardware
+from warpconv.codegen.numerics import Precision
 from warpconv.codegen.registry import algorithm
 from warpconv.codegen.request import Request
 from warpconv.codegen.resolution import resolve
@@ -39,23 +40,25 @@ OTHERS = {
 MARGIN = 0.9            # estimates that are nearer to each other tell nothing
 
 
-def seconds(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[float, float]:
-    """Seconds of a forward pass: by warpconv's plan, and by PyTorch. Raises UnsupportedSpec for a layer that warpconv
-    has no kernel for."""
-    plan = resolve(Request.of(shape, arch=hardware)).plan
+def seconds(shape: ConvShape, hardware: Hardware, tf32: bool, precision: str) -> tuple[float, float]:
+    """Seconds of a forward pass: by warpconv's plan with a precision of float32 elements, and by PyTorch, which may
+    take ``tf32``. Raises UnsupportedSpec for a layer that warpconv has no kernel for."""
+    plan = resolve(Request.of(shape, arch=hardware, precision=precision if shape.dtype is DType.FLOAT32
+                              else Precision.FLOAT32)).plan
     slots = algorithm(plan.spec.algorithm).slots(plan, shape) * shape.n / assumed_batch(shape)
     moved = _bytes(shape)
     return max(slots / SLOTS, moved / BYTES, LAUNCH), _of_torch(shape, moved, tf32)
 
 
-def quicker(shape: ConvShape, hardware: Hardware, tf32: bool) -> tuple[bool, str, float | None, float | None]:
+def quicker(shape: ConvShape, hardware: Hardware, tf32: bool,
+            precision: str = "float32") -> tuple[bool, str, float | None, float | None]:
     """Whether warpconv's estimate is the lower one, why in words, and the two in seconds."""
     if shape.is_volume:
         if shape.channels == 1 < shape.groups == shape.c == shape.k and max(shape.stride) == 1 and max(shape.taps) <= 5:
             return True, "depthwise volumes: measured at 5 times PyTorch's speed and more", None, None
         return False, "what PyTorch takes for volumes is not known: where='measure'", None, None
     try:
-        ours, theirs = seconds(shape, hardware, tf32)
+        ours, theirs = seconds(shape, hardware, tf32, precision)
     except WarpconvError as error:
         return False, f"not served: {error}", None, None
     taken = ours < MARGIN * theirs

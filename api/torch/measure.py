@@ -61,14 +61,14 @@ class Beside(NamedTuple):
         return self.ours.device < MARGIN * self.theirs.device
 
 
-def beside(module: Any, kind: type, inputs: list[Tensor]) -> Beside:
-    """The layer as warpconv's ``kind`` and as it is at such inputs, forward and, where it is in training mode,
-    backward, sampled in turn. Raises WarpconvError for a layer without a kernel."""
+def beside(module: Any, kind: type, inputs: list[Tensor], precision: str) -> Beside:
+    """The layer as warpconv's ``kind`` with a ``precision``, and as it is, at such inputs, forward and, where it is in
+    training mode, backward, sampled in turn. Raises WarpconvError for a layer without a kernel."""
     theirs = copy.deepcopy(module)
     for hooks in (theirs._forward_hooks, theirs._forward_pre_hooks, theirs._backward_hooks):
         hooks.clear()
     ours = copy.deepcopy(theirs)
-    ours.__class__ = kind
+    ours.__class__, ours.precision = kind, precision
     mine, others = (Times(*map(sum, zip(*column))) for column in zip(*(_beside(ours, theirs, x) for x in inputs)))
     return Beside(mine, others, (
         f"measured {others.device / mine.device:.2g} times PyTorch's speed, "

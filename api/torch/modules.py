@@ -29,7 +29,11 @@ _read_by_graphs: WeakKeyDictionary[torch.nn.Module, list[Filter]] = WeakKeyDicti
 
 
 class _Layer(torch.nn.Module):
-    """What the layers share: weights prepared for inference, and left behind by copies and files."""
+    """What the layers share: weights prepared for inference, and left behind by copies and files. ``precision`` is
+    conv2d's, of the forward pass and of the gradients, which have the default where it is 'tf32x3' or 'fp16x3'. It may
+    be set on a layer, and is part of no state."""
+
+    precision: str = "float32"
 
     def forget_prepared(self) -> None:
         """Prepare the weight again at the next call: needed after a change that PyTorch does not count, which is one
@@ -73,12 +77,10 @@ class _Layer(torch.nn.Module):
 
 
 class _Forward(_Layer):
-    """Layers whose forward is a convolution. ``precision`` is conv2d's, of the forward
-    pass; ``frozen`` says that the weight does not change any more: CUDA graphs that are recorded in eval mode, behind a
-    call, then read the prepared weight, and do not see a later change. Both may be set on a layer, and are part of no
-    state."""
+    """Layers whose forward is a convolution. ``frozen`` says that the weight does not change any more: CUDA graphs that
+    are recorded in eval mode, behind a call, then read the prepared weight, and do not see a later change. It may be
+    set on a layer, and is part of no state."""
 
-    precision: str = "float32"
     frozen: bool = False
     _function: Any
     _more: dict[str, Any] = {}
@@ -167,10 +169,7 @@ class Conv1d(_Forward, torch.nn.Conv1d):
 
 class Conv3d(_Layer, torch.nn.Conv3d):
     """torch.nn.Conv3d by kernels for volumes, forward and backward; borders are made by the kernel. Weights are put in
-    order by each call. ``precision`` is conv3d's, of the forward pass; it may be set on a layer, and is part of no
-    state."""
-
-    precision: str = "float32"
+    order by each call."""
 
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
@@ -205,11 +204,12 @@ class _Transposed(_Layer):
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         """The layer with an output_padding."""
         made: Tensor = self._function(input, self.weight, self.bias, self.stride, self.padding, more, self.groups,
-                                      self.dilation)
+                                      self.dilation, precision=_precision(self.precision, input))
         return made
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        return self._function, (self.stride, self.padding, self.output_padding, self.groups, self.dilation), {}
+        return (self._function, (self.stride, self.padding, self.output_padding, self.groups, self.dilation),
+                {"precision": self.precision})
 
 
 class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
@@ -233,7 +233,8 @@ class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
         stride, padding, dilation = (along(value, 1) for value in (self.stride, self.padding, self.dilation))
         check_output_padding(more, more, stride, padding)       # of one axis, which the plane below has not alone
         made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *stride),
-                                           (0, *padding), (0, *more), self.groups, (1, *dilation))
+                                           (0, *padding), (0, *more), self.groups, (1, *dilation),
+                                           precision=_precision(self.precision, input))
         return made.squeeze(-2)
 
 

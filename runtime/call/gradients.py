@@ -25,7 +25,8 @@ _AXES = "(N, C, H, W), or (N, H, W, C) for layout 'NHWC'"
 def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: Layout | str = "NCHW",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                 workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+                 workspace_limit: int | None = None, precision: str = "float32",
+                 remember: Remember | None = None) -> Any:
     """The gradient of conv2d's input, as torch.nn.grad.conv2d_input.
 
     Parameters
@@ -41,7 +42,7 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         Those of the layer.
     padding_mode : str
         The layer's, any of conv2d's; what stands in a 'constant' border makes no difference here.
-    layout, algorithm, device, stream, workspace_limit : as in conv2d
+    layout, algorithm, device, stream, workspace_limit, precision : as in conv2d
         ``algorithm`` is one of ``explain(shape, operation="data_gradient")``.
     out : array, optional
         Where the gradient goes, of input_size and grad_output's type; any strides.
@@ -61,13 +62,13 @@ def conv2d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         The device cannot be used. All of these come before anything is launched or written.
     """
     return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
-                         algorithm, device, out, stream, workspace_limit, remember)
+                         algorithm, device, out, stream, workspace_limit, precision, remember)
 
 
 def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
                   groups: int, padding_mode: str, layout: Layout | str = "NCHW", algorithm: str = "auto",
                   device: str = "auto", out: Any = None, stream: Any = None, workspace_limit: int | None = None,
-                  remember: Remember | None = None) -> Any:
+                  precision: str = "float32", remember: Remember | None = None) -> Any:
     """conv2d_input where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=4)
@@ -79,7 +80,8 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
                            memory, geometry)
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
-                        operation=Operation.DATA_GRADIENT, workspace_limit=kernels.call_limit(workspace_limit))
+                        operation=Operation.DATA_GRADIENT, numerics=kernels.numerics_of(None, precision),
+                        workspace_limit=kernels.call_limit(workspace_limit))
     operands = {"dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
                 "w": Operand("weight", weight, w)}
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
@@ -89,7 +91,8 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
 def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: Layout | str = "NCHW", algorithm: str = "auto", device: str = "auto", out: Any = None,
-                  stream: Any = None, workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+                  stream: Any = None, workspace_limit: int | None = None, precision: str = "float32",
+                  remember: Remember | None = None) -> Any:
     """The gradient of conv2d's weight, as torch.nn.grad.conv2d_weight; equal bits from run to run.
 
     Parameters
@@ -102,7 +105,7 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         The output's gradient, of the input's type; copied where its order in memory is another than the input's.
     stride, padding, dilation, groups, padding_mode, padding_value : as in conv2d
         Those of the layer.
-    layout, algorithm, device, stream, workspace_limit : as in conv2d
+    layout, algorithm, device, stream, workspace_limit, precision : as in conv2d
         ``algorithm`` is one of ``explain(shape, operation="filter_gradient")``.
     out : array, (K, C/groups, R, S), optional
         Where the gradient goes, of the input's type; any strides.
@@ -118,13 +121,14 @@ def conv2d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         As conv2d_input, before anything is launched or written.
     """
     return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
-                           padding_value, layout, algorithm, device, out, stream, workspace_limit, remember)
+                           padding_value, layout, algorithm, device, out, stream, workspace_limit, precision, remember)
 
 
 def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int, padding_mode: str, padding_value: float, layout: Layout | str = "NCHW",
                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                    workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+                    workspace_limit: int | None = None, precision: str = "float32",
+                    remember: Remember | None = None) -> Any:
     """conv2d_weight where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = Layout.parse(layout)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=4)
@@ -137,7 +141,8 @@ def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, st
                            x.dtype, x.dtype, memory, geometry)
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
-                        workspace_limit=kernels.call_limit(workspace_limit), operation=Operation.FILTER_GRADIENT)
+                        operation=Operation.FILTER_GRADIENT, numerics=kernels.numerics_of(None, precision),
+                        workspace_limit=kernels.call_limit(workspace_limit))
     turn = axes.order(order, memory)
     return run(ask, {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                       "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},

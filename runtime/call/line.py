@@ -122,7 +122,7 @@ def conv1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: str = "NCL",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None) -> Any:
+                     workspace_limit: int | None = None, precision: str = "float32") -> Any:
     """A transposed 1D convolution as torch.nn.functional.conv_transpose1d, by the kernels of conv1d's data gradient.
 
     Parameters
@@ -141,7 +141,7 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         Both C and K are divided into so many.
     layout : str
         The order of the axes of input and output: 'NCL' or 'NLC'.
-    algorithm, device, out, stream, workspace_limit : as in conv_transpose2d
+    algorithm, device, out, stream, workspace_limit, precision : as in conv_transpose2d
         ``out`` has the output's axes.
 
     Returns
@@ -163,7 +163,8 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
     made = transposed.conv_transpose2d(
         way.plane(x, "input"), way.weight(weight), bias, (1, one(stride, "stride")), way.sides(padding, 0, 0),
         (0, one(output_padding, "output_padding", 0)), groups, (1, one(dilation, "dilation")), layout=way.order,
-        algorithm=algorithm, device=device, out=way.plane(y, "out"), stream=stream, workspace_limit=workspace_limit)
+        algorithm=algorithm, device=device, out=way.plane(y, "out"), stream=stream,
+        workspace_limit=workspace_limit, precision=precision)
     if out is not None:
         return out
     made = way.line(made)
@@ -174,7 +175,7 @@ def conv_transpose1d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
 def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: str = "NCL",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                 workspace_limit: int | None = None) -> Any:
+                 workspace_limit: int | None = None, precision: str = "float32") -> Any:
     """The gradient of conv1d's input, as torch.nn.grad.conv1d_input.
 
     Parameters
@@ -187,7 +188,7 @@ def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         The output's gradient: float32, float16 or bfloat16, of any library that conv2d takes.
     stride, padding, dilation, groups, padding_mode, layout : as in conv1d
         Those of the layer, padding 'causal' too.
-    algorithm, device, out, stream, workspace_limit : as in conv2d_input
+    algorithm, device, out, stream, workspace_limit, precision : as in conv2d_input
         ``out`` is of input_size.
 
     Returns
@@ -207,7 +208,7 @@ def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         way.sizes(input_size, "input_size"), w, way.plane(grad_output, "grad_output"), way.pair(1, step),
         way.sides(padding, weight.shape[2], apart), way.pair(1, apart), groups, padding_mode=padding_mode,
         layout=way.order, algorithm=algorithm, device=device, out=way.plane(out, "out"), stream=stream,
-        workspace_limit=workspace_limit)
+        workspace_limit=workspace_limit, precision=precision)
     return way.line(made) if out is None else out
 
 
@@ -215,7 +216,7 @@ def conv1d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
 def conv1d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: str = "NCL", algorithm: str = "auto", device: str = "auto", out: Any = None,
-                  stream: Any = None, workspace_limit: int | None = None) -> Any:
+                  stream: Any = None, workspace_limit: int | None = None, precision: str = "float32") -> Any:
     """The gradient of conv1d's weight, as torch.nn.grad.conv1d_weight; equal bits from run to run.
 
     Parameters
@@ -228,7 +229,7 @@ def conv1d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         The output's gradient, of the input's type.
     stride, padding, dilation, groups, padding_mode, padding_value, layout : as in conv1d
         Those of the layer, padding 'causal' too.
-    algorithm, device, out, stream, workspace_limit : as in conv2d_weight
+    algorithm, device, out, stream, workspace_limit, precision : as in conv2d_weight
         ``out`` is of weight_size.
 
     Returns
@@ -248,5 +249,5 @@ def conv1d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         way.plane(input, "input"), way.weight_sizes(weight_size, "weight_size"),
         way.plane(grad_output, "grad_output"), way.pair(1, step), way.sides(padding, taps, apart), way.pair(1, apart),
         groups, padding_mode=padding_mode, padding_value=padding_value, layout=way.order, algorithm=algorithm,
-        device=device, out=way.weight(out, "out"), stream=stream, workspace_limit=workspace_limit)
+        device=device, out=way.weight(out, "out"), stream=stream, workspace_limit=workspace_limit, precision=precision)
     return way.weight_line(made) if out is None else out

@@ -32,7 +32,8 @@ _LARGE = 2**20          # of an axis, more than a filter spans
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Layout | str = "NCHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+                     workspace_limit: int | None = None, precision: str = "float32",
+                     remember: Remember | None = None) -> Any:
     """A transposed 2D convolution as torch.nn.functional.conv_transpose2d: the data gradient of the layer with this
     weight, of ``input`` in its output's place.
 
@@ -50,7 +51,7 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         Rows and columns that the output has more at its end; less than the stride, or no more than the padding.
     groups : int
         Both C and K are divided into so many.
-    layout, algorithm, device, stream, workspace_limit : as in conv2d
+    layout, algorithm, device, stream, workspace_limit, precision : as in conv2d
         ``algorithm`` is one of ``explain(shape, operation="data_gradient")``.
     out : array, optional
         Where the result goes; any strides.
@@ -66,14 +67,15 @@ def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         As conv2d_input, before anything is launched or written.
     """
     return _transposed(4, Layout.parse(layout), input, weight, bias, stride, padding, output_padding, groups, dilation,
-                       algorithm, device, out, stream, workspace_limit, remember)
+                       algorithm, device, out, stream, workspace_limit, precision, remember)
 
 
 @repeated("input", "weight", "bias")
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: str = "NCDHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None, remember: Remember | None = None) -> Any:
+                     workspace_limit: int | None = None, precision: str = "float32",
+                     remember: Remember | None = None) -> Any:
     """A transposed 3D convolution as torch.nn.functional.conv_transpose3d: the data gradient of the layer with this
     weight, of ``input`` in its output's place.
 
@@ -94,7 +96,7 @@ def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         Both C and K are divided into so many.
     layout : str
         The order of the axes of input and output, 'NCDHW' or 'NDHWC'.
-    algorithm, device, stream, workspace_limit : as in conv2d
+    algorithm, device, stream, workspace_limit, precision : as in conv2d
         ``algorithm`` is one of ``explain(shape, operation="data_gradient")``.
     out : array, optional
         Where the result goes; any strides.
@@ -110,12 +112,12 @@ def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1,
         As conv3d_input, before anything is launched or written.
     """
     return _transposed(5, order_of(layout), input, weight, bias, stride, padding, output_padding, groups, dilation,
-                       algorithm, device, out, stream, workspace_limit, remember)
+                       algorithm, device, out, stream, workspace_limit, precision, remember)
 
 
 def _transposed(rank: int, order: Layout, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
                 output_padding: Any, groups: int, dilation: Any, algorithm: str, device: str, out: Any, stream: Any,
-                workspace_limit: int | None, remember: Remember | None) -> Any:
+                workspace_limit: int | None, precision: str, remember: Remember | None) -> Any:
     """The layer of arrays of so many axes."""
     given, alone = out, getattr(input, "ndim", rank) == rank - 1
     if alone:
@@ -152,6 +154,7 @@ def _transposed(rank: int, order: Layout, input: Any, weight: Any, bias: Any, st
         operands["bias"] = _bias(bias, shape, x)
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
                         epilogue=() if bias is None else ("bias",), operation=Operation.DATA_GRADIENT,
+                        numerics=kernels.numerics_of(None, precision),
                         workspace_limit=kernels.call_limit(workspace_limit))
     made = run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, None if alone else remember)
     return made if not alone else made[0] if given is None else given

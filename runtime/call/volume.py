@@ -160,7 +160,7 @@ def order_of(layout: Any) -> Layout:
 def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", layout: str = "NCDHW",
                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                 remember: Remember | None = None) -> Any:
+                 precision: str = "float32", remember: Remember | None = None) -> Any:
     """The gradient of conv3d's input, as torch.nn.grad.conv3d_input.
 
     Parameters
@@ -173,7 +173,7 @@ def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         The output's gradient: float32, float16 or bfloat16, of any library that conv2d takes.
     stride, padding, dilation, groups, padding_mode, layout : as in conv3d
         Those of the layer.
-    algorithm, device, stream : as in conv2d_input
+    algorithm, device, stream, precision : as in conv2d_input
         Where and how it is computed.
     out : array, optional
         Where the gradient goes, of input_size and grad_output's type; any strides.
@@ -189,12 +189,13 @@ def conv3d_input(input_size: Sequence[int], weight: Any, grad_output: Any, strid
         As conv2d_input, before anything is launched or written.
     """
     return data_gradient(input_size, weight, grad_output, stride, padding, dilation, groups, padding_mode, layout,
-                         algorithm, device, out, stream, remember)
+                         algorithm, device, out, stream, precision, remember)
 
 
 def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stride: Any, padding: Any, dilation: Any,
                   groups: int, padding_mode: str, layout: str = "NCDHW", algorithm: str = "auto", device: str = "auto",
-                  out: Any = None, stream: Any = None, remember: Remember | None = None) -> Any:
+                  out: Any = None, stream: Any = None, precision: str = "float32",
+                  remember: Remember | None = None) -> Any:
     """conv3d_input where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = order_of(layout)
     dy = arrays.view(grad_output, "grad_output", dtypes=FLOATS, ndim=5)
@@ -206,7 +207,8 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
     shape = layer_of_sizes(turned(sizes, order, memory), w.shape, dy.dtype, w.dtype, memory, geometry)
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
-                        operation=Operation.DATA_GRADIENT, workspace_limit=kernels.call_limit(None))
+                        operation=Operation.DATA_GRADIENT, numerics=kernels.numerics_of(None, precision),
+                        workspace_limit=kernels.call_limit(None))
     operands = {"dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory),
                               axes.order(order, memory, 5)), "w": Operand("weight", weight, w)}
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
@@ -216,7 +218,7 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
 def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any = 1, padding: Any = 0,
                   dilation: Any = 1, groups: int = 1, *, padding_mode: str = "zeros", padding_value: float = 0.0,
                   layout: str = "NCDHW", algorithm: str = "auto", device: str = "auto", out: Any = None,
-                  stream: Any = None, remember: Remember | None = None) -> Any:
+                  stream: Any = None, precision: str = "float32", remember: Remember | None = None) -> Any:
     """The gradient of conv3d's weight, as torch.nn.grad.conv3d_weight; equal bits from run to run.
 
     Parameters
@@ -229,7 +231,7 @@ def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         The output's gradient, of the input's type; copied where its order in memory is another than the input's.
     stride, padding, dilation, groups, padding_mode, padding_value, layout : as in conv3d
         Those of the layer.
-    algorithm, device, stream : as in conv2d_weight
+    algorithm, device, stream, precision : as in conv2d_weight
         Where and how it is computed.
     out : array, (K, C/groups, T, R, S), optional
         Where the gradient goes, of the input's type; any strides.
@@ -245,13 +247,13 @@ def conv3d_weight(input: Any, weight_size: Sequence[int], grad_output: Any, stri
         As conv2d_input, before anything is launched or written.
     """
     return filter_gradient(input, weight_size, grad_output, stride, padding, dilation, groups, padding_mode,
-                           padding_value, layout, algorithm, device, out, stream, remember)
+                           padding_value, layout, algorithm, device, out, stream, precision, remember)
 
 
 def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, stride: Any, padding: Any, dilation: Any,
                     groups: int, padding_mode: str, padding_value: float, layout: str = "NCDHW",
                     algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                    remember: Remember | None = None) -> Any:
+                    precision: str = "float32", remember: Remember | None = None) -> Any:
     """conv3d_weight where PyTorch does not watch; ``remember`` is given what repeats the call."""
     order = order_of(layout)
     x = arrays.view(input, "input", dtypes=FLOATS, ndim=5)
@@ -264,7 +266,8 @@ def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, st
     shape = layer_of_sizes(turned(x.shape, order, memory), sizes, x.dtype, x.dtype, memory, geometry)
     check_sizes(dy, "grad_output", order.stored(shape.output_shape), "this layer's output has")
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
-                        operation=Operation.FILTER_GRADIENT, workspace_limit=kernels.call_limit(None))
+                        operation=Operation.FILTER_GRADIENT, numerics=kernels.numerics_of(None, precision),
+                        workspace_limit=kernels.call_limit(None))
     turn = axes.order(order, memory, 5)
     operands = {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                 "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)}

@@ -17,11 +17,13 @@ from warpconv.runtime.call.place import resolve_device
 
 
 class Use(NamedTuple):
-    """One call of a layer: what of the layer ``shape`` is computed where ``tensor`` lies, and with a bias."""
+    """One call of a layer: what of the layer ``shape`` is computed where ``tensor`` lies, how exactly, and with a
+    bias."""
 
     shape: ConvShape
     tensor: Tensor
     operation: Operation
+    precision: str
     bias: bool = False
 
 
@@ -33,7 +35,8 @@ def build(uses: Iterable[Use], workers: int | None, *, left: type[Exception] | t
         with contextlib.suppress(left):
             device = resolve_device("auto", arrays.view(use.tensor.detach(), "input"), use.shape)
             asks.append(kernels.asked(use.shape, device, epilogue=("bias",) if use.bias else (),
-                                      operation=use.operation, workspace_limit=kernels.call_limit(None)))
+                                      operation=use.operation, numerics=kernels.numerics_of(None, use.precision),
+                                      workspace_limit=kernels.call_limit(None)))
     with contextlib.closing(as_done(lambda number: kernels.kernel_of(asks[number]), range(len(asks)),
                                     workers_of(workers, "workers"))) as finished:
         for _, future in finished:

@@ -11,23 +11,31 @@ from . import steps as epilogues
 
 GEOMETRY = 7            # arguments of it, the same for all operators; an epilogue follows in the forward ones
 GROUPS = 3              # their place in it, behind stride, padding and dilation
+DEFAULT = "float32"     # the last of all operators' arguments, where a call leaves it out
+# what a layer's gradients are computed in; the parts that tf32x3 and fp16x3 ask for are not had by all of them, and the
+# default is no less exact
+OF_GRADIENTS = {"ieee": "ieee", "tf32": "tf32"}
 _ADDED = ("bias", "residual")
 
 
 class LayerArguments:
     """A layer's arguments in its operators' order (``rest``), the first of them alone (``geometry``), and what follows
-    from them: of the epilogue the ``steps``, whether its derivative depends on the values ``before`` it or on the
-    output (``by_output``), and whether all that it does is to add (``adds``).
+    from them: what a gradient's operator that is called with them takes (``as_gradient``), and what those of its
+    derivative do (``of_gradients``); of the epilogue the ``steps``, whether its derivative depends on the values
+    ``before`` it or on the output (``by_output``), and whether all that it does is to add (``adds``).
 
     It stands for the arguments where calls are remembered, and is compared by what it is, so that nothing of them is
     hashed in a call. Those that are not ``kept`` are met once."""
 
-    __slots__ = ("rest", "geometry", "steps", "before", "by_output", "adds", "kept")
+    __slots__ = ("rest", "geometry", "as_gradient", "of_gradients", "steps", "before", "by_output", "adds", "kept")
 
     def __init__(self, rest: tuple[Any, ...], kept: bool = True):
         self.rest = rest
         self.geometry = rest[:GEOMETRY]
-        self.steps, self.before, self.by_output = epilogues.told(rest[GEOMETRY] if len(rest) > GEOMETRY else "")
+        self.of_gradients = *self.geometry, OF_GRADIENTS.get(rest[-1], DEFAULT)
+        has_epilogue = len(rest) > GEOMETRY + 1
+        self.as_gradient = self.of_gradients if has_epilogue else rest
+        self.steps, self.before, self.by_output = epilogues.told(rest[GEOMETRY] if has_epilogue else "")
         self.adds = all(step.name in _ADDED for step in self.steps)
         self.kept = kept
 
@@ -35,9 +43,10 @@ class LayerArguments:
 _made: dict[tuple[Any, ...], LayerArguments] = {}
 
 
-def arguments_of(rest: tuple[Any, ...]) -> LayerArguments:
-    """Those of a call of an operator, whose numbers PyTorch has brought to the types that the operator takes."""
-    made = tuple(map(_hashable, rest))
+def arguments_of(rest: tuple[Any, ...], count: int) -> LayerArguments:
+    """Those of a call of an operator, ``count`` of them, whose numbers PyTorch has brought to the types that the
+    operator takes; it leaves a precision out that is the default."""
+    made = *map(_hashable, rest), *(DEFAULT,) * (count - len(rest))
     return _made.get(made) or _make(made, made)
 
 

@@ -71,7 +71,7 @@ def _kernel(op: Any, run: Any, tensors: tuple[Any, ...], layer: LayerArguments) 
         made = run(*tensors, layer)
         return made
     with _below():
-        made = op(*tensors, *(layer.rest if len(tensors) == ops.FORWARD_TENSORS else layer.geometry))
+        made = op(*tensors, *(layer.rest if len(tensors) == ops.FORWARD_TENSORS else layer.as_gradient))
     return made
 
 
@@ -79,7 +79,7 @@ def _gradient(op: Any, run: Any, tensors: tuple[Any, ...], layer: LayerArguments
     """A gradient, by the operator where it is itself to be differentiated."""
     if not torch.is_grad_enabled():
         return _kernel(op, run, tensors, layer)
-    made: Tensor = op(*tensors, *layer.geometry)
+    made: Tensor = op(*tensors, *layer.of_gradients)
     return made
 
 
@@ -172,9 +172,9 @@ class ConvInput(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, grad_output = ctx.saved_tensors
         _, needs_weight, needs_grad, *_ = ctx.needs_input_grad
-        geometry, of = _zeros(ctx.layer.geometry), _operators(ctx.layer)
-        return (None, of.filter(grad, ctx.weight_size, grad_output, *geometry) if needs_weight else None,
-                _plain(of, grad, weight, geometry) if needs_grad else None, None)
+        layer, of = _zeros(ctx.layer.of_gradients), _operators(ctx.layer)
+        return (None, of.filter(grad, ctx.weight_size, grad_output, *layer) if needs_weight else None,
+                _plain(of, grad, weight, layer) if needs_grad else None, None)
 
 
 class ConvWeight(torch.autograd.Function):
@@ -194,24 +194,28 @@ class ConvWeight(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         input, grad_output = ctx.saved_tensors
         needs_input, _, needs_grad, *_ = ctx.needs_input_grad
-        geometry, of = ctx.layer.geometry, _operators(ctx.layer)
-        return (of.data(ctx.size, grad, grad_output, *geometry) if needs_input else None, None,
-                _plain(of, input, grad, geometry) if needs_grad else None, None)
+        layer, of = ctx.layer.of_gradients, _operators(ctx.layer)
+        return (of.data(ctx.size, grad, grad_output, *layer) if needs_input else None, None,
+                _plain(of, input, grad, layer) if needs_grad else None, None)
 
 
-def _plain(of: Operators, input: Tensor, weight: Tensor, geometry: Any) -> Tensor:
-    return of.forward(input, weight, None, None, *geometry, *of.plain)
+def _plain(of: Operators, input: Tensor, weight: Tensor, layer: tuple[Any, ...]) -> Tensor:
+    """The layer whose gradients have the arguments ``layer``, without an epilogue."""
+    *geometry, precision = layer
+    return of.forward(input, weight, None, None, *geometry, *of.plain, precision)
 
 
-def _zeros(geometry: Any) -> Any:
-    """The geometry with nothing in a constant border, which is no part of what is linear in the input."""
-    *before, value, device = geometry
-    return *before, 0.0, device
+def _zeros(layer: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with nothing in a constant border, which is no part of what is linear in the input."""
+    *before, _, device, precision = layer
+    return *before, 0.0, device, precision
 
 
 def _recorded(op: Any, below: Any, function: type[torch.autograd.Function], first: int) -> Any:
     """The operator, or what runs ``below`` it, for tensors of which one may require grad. They are among the ``first``
     arguments, and the others are one to PyTorch, which looks at each."""
+    count = ops.count_of(op, first)
+
     def run(*args: Any) -> Tensor:
         if forward_ad._current_level >= 0:
             _refuse_tangents(args)
@@ -219,8 +223,8 @@ def _recorded(op: Any, below: Any, function: type[torch.autograd.Function], firs
             if torch._C._are_functorch_transforms_active():
                 raise ArgumentTypeError("torch.func's transforms find no gradient of warpconv's operators",
                                         argument="input", hint="tensors that require grad and torch.autograd.grad")
-            return function.apply(*args[:first], arguments_of(args[first:]))
-        return _kernel(op, below, args[:first], arguments_of(args[first:]))
+            return function.apply(*args[:first], arguments_of(args[first:], count))
+        return _kernel(op, below, args[:first], arguments_of(args[first:], count))
 
     return run
 

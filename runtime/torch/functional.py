@@ -97,7 +97,7 @@ _STEPS, _OUT_DTYPE = 7, 10      # places in them
 def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1, *, padding_mode: Any = "zeros", layout: Any = "NCHW", algorithm: str = "auto",
                  device: str = "auto", out: Any = None, stream: Any = None,
-                 workspace_limit: int | None = None) -> Tensor:
+                 workspace_limit: int | None = None, precision: Any = "float32") -> Tensor:
     """``warpconv.conv2d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(weight=weight, grad_output=grad_output)
     check_sizes_given(input_size, "input_size", 4)
@@ -108,14 +108,14 @@ def conv2d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     n, c, h, w = (input_size[axis] for axis in ((0, 3, 1, 2) if last else (0, 1, 2, 3)))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:])
     made = _sized(ops.conv2d_input, [n, c, h, w], weight, _first(grad_output, False, last), stride, padding, dilation,
-                  groups, _text(padding_mode), 0.0, device)
+                  groups, _text(padding_mode), 0.0, device, _text(precision))
     return _given(_back(made, False, last), out)
 
 
 def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                   groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, layout: Any = "NCHW",
                   algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                  workspace_limit: int | None = None) -> Tensor:
+                  workspace_limit: int | None = None, precision: Any = "float32") -> Tensor:
     """``warpconv.conv2d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, grad_output=grad_output)
     check_sizes_given(weight_size, "weight_size", 4)
@@ -127,7 +127,7 @@ def conv2d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     x, grad = (_first(tensor, False, last) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:])
     made = _sized(ops.conv2d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
-                  _text(padding_mode), _number(padding_value), device)
+                  _text(padding_mode), _number(padding_value), device, _text(precision))
     return _given(made, out)
 
 
@@ -182,7 +182,8 @@ def conv3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: 
 
 def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                  groups: int = 1, *, padding_mode: Any = "zeros", layout: Any = "NCDHW", algorithm: str = "auto",
-                 device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
+                 device: str = "auto", out: Any = None, stream: Any = None,
+                 precision: Any = "float32") -> Tensor:
     """``warpconv.conv3d_input`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(weight=weight, grad_output=grad_output)
     check_sizes_given(input_size, "input_size", 5)
@@ -193,13 +194,14 @@ def conv3d_input(input_size: Any, weight: Any, grad_output: Any, stride: Any = 1
     size = [input_size[axis] for axis in ((0, 4, 1, 2, 3) if last else range(5))]
     stride, padding, dilation = _geometry(stride, padding, dilation, weight.shape[2:], axes=3)
     made = _sized(ops.conv3d_input, size, weight, _first(grad_output, False, last, 5), stride, padding, dilation,
-                  groups, _text(padding_mode), 0.0, device)
+                  groups, _text(padding_mode), 0.0, device, _text(precision))
     return _given(_back(made, False, last), out)
 
 
 def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
                   groups: int = 1, *, padding_mode: Any = "zeros", padding_value: float = 0.0, layout: Any = "NCDHW",
-                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None) -> Tensor:
+                  algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
+                  precision: Any = "float32") -> Tensor:
     """``warpconv.conv3d_weight`` by its operator. Raises as it does, and as ``conv2d``."""
     check_tensors(input=input, grad_output=grad_output)
     check_sizes_given(weight_size, "weight_size", 5)
@@ -211,33 +213,33 @@ def conv3d_weight(input: Any, weight_size: Any, grad_output: Any, stride: Any = 
     x, grad = (_first(tensor, False, last, 5) for tensor in (input, grad_output))
     stride, padding, dilation = _geometry(stride, padding, dilation, weight_size[2:], axes=3)
     made = _sized(ops.conv3d_weight, x, list(weight_size), grad, stride, padding, dilation, groups,
-                  _text(padding_mode), _number(padding_value), device)
+                  _text(padding_mode), _number(padding_value), device, _text(precision))
     return _given(made, out)
 
 
 def conv_transpose2d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None) -> Tensor:
+                     workspace_limit: int | None = None, precision: Any = "float32") -> Tensor:
     """``warpconv.conv_transpose2d`` by torch.ops.warpconv.conv2d_input: the gradient of a layer that makes ``input`` of
     its output. Raises as it does, and as ``conv2d``."""
     by_rule(stream, algorithm, workspace_limit)
     return _transposed(ops.conv2d_input, 2, _is_last(layout), input, weight, bias, stride, padding, output_padding,
-                       groups, dilation, device, out)
+                       groups, dilation, device, out, precision)
 
 
 def conv_transpose3d(input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0,
                      output_padding: Any = 0, groups: int = 1, dilation: Any = 1, *, layout: Any = "NCDHW",
                      algorithm: str = "auto", device: str = "auto", out: Any = None, stream: Any = None,
-                     workspace_limit: int | None = None) -> Tensor:
+                     workspace_limit: int | None = None, precision: Any = "float32") -> Tensor:
     """``warpconv.conv_transpose3d`` by torch.ops.warpconv.conv3d_input, as ``conv_transpose2d``."""
     by_rule(stream, algorithm, workspace_limit)
     return _transposed(ops.conv3d_input, 3, _is_last_volume(layout), input, weight, bias, stride, padding,
-                       output_padding, groups, dilation, device, out)
+                       output_padding, groups, dilation, device, out, precision)
 
 
 def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: Any, stride: Any, padding: Any,
-                output_padding: Any, groups: int, dilation: Any, device: str, out: Any) -> Tensor:
+                output_padding: Any, groups: int, dilation: Any, device: str, out: Any, precision: Any) -> Tensor:
     """A transposed layer with so many spatial axes, by the operator of its data gradient."""
     check_tensors(input=input, weight=weight, bias=bias)
     check_output(out, input, weight, bias)
@@ -280,7 +282,7 @@ def _transposed(op: Any, axes: int, last: bool, input: Any, weight: Any, bias: A
         raise ShapeError(f"empty output: {' x '.join(map(str, size))}", argument="padding", value=padding,
                          hint="less padding, or a larger filter")
     made = _sized(op, [x.shape[0], weight.shape[1] * groups, *size], weight, x, stride, sides, dilation, groups,
-                  "zeros", 0.0, device)
+                  "zeros", 0.0, device, _text(precision))
     if bias is not None:
         made = made + bias[(slice(None), *(None,) * axes)]
     return _given(_back(made, alone, last), out)

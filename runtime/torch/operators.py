@@ -46,10 +46,10 @@ LIBRARY.define(f"conv3d(Tensor input, Tensor weight, Tensor? bias, Tensor? resid
 for _name in ("conv2d", "conv3d"):
     # sizes are tensors to torch.jit.trace, which takes them in no list: the overloads have them in one tensor
     for _overload, _sizes, _tags in (("", "SymInt[]", (torch.Tag.pt2_compliant_tag,)), (".traced", "Tensor", ())):
-        LIBRARY.define(f"{_name}_input{_overload}({_sizes} input_size, Tensor weight, Tensor grad_output, {GEOMETRY})"
-                       " -> Tensor", tags=_tags)
-        LIBRARY.define(f"{_name}_weight{_overload}(Tensor input, {_sizes} weight_size, Tensor grad_output, {GEOMETRY})"
-                       " -> Tensor", tags=_tags)
+        LIBRARY.define(f"{_name}_input{_overload}({_sizes} input_size, Tensor weight, Tensor grad_output, {GEOMETRY}, "
+                       "str precision=\"float32\") -> Tensor", tags=_tags)
+        LIBRARY.define(f"{_name}_weight{_overload}(Tensor input, {_sizes} weight_size, Tensor grad_output, {GEOMETRY}, "
+                       "str precision=\"float32\") -> Tensor", tags=_tags)
 
 conv2d = torch.ops.warpconv.conv2d.default
 conv2d_input = torch.ops.warpconv.conv2d_input.default
@@ -98,7 +98,7 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
     (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, accum_dtype,
-     out_dtype, cast, separable, workspace_limit, *precision) = layer.rest
+     out_dtype, cast, separable, workspace_limit, precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
@@ -109,7 +109,7 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout="NCHW", accum_dtype=accum_dtype, out_dtype=out_dtype, cast=cast, device=device,
         separable=separable, residual=residual, out=out, stream=None, workspace_limit=workspace_limit,
-        precision=precision[0] if precision else "float32")
+        precision=precision)
     if dense:
         _remember(signed, layer, kernel)
     return made
@@ -151,10 +151,10 @@ def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tens
             return made
         if not input_size[0]:
             return _shape_input(input_size, weight, grad_output)
-        stride, padding, dilation, groups, padding_mode, _, device = layer.geometry
+        stride, padding, dilation, groups, padding_mode, _, device, precision = layer.as_gradient
         return calls.data_gradient(     # type: ignore[no-any-return]
             tuple(input_size), weight, grad, stride, _sides(padding), dilation, groups, padding_mode, device=device,
-            remember=remember)
+            precision=precision, remember=remember)
 
     def run_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, layer: LayerArguments) -> Tensor:
         x = _settled(input)
@@ -163,10 +163,10 @@ def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tens
             return made
         if not input.shape[0]:
             return _shape_weight(input, weight_size, grad_output).zero_()
-        stride, padding, dilation, groups, padding_mode, padding_value, device = layer.geometry
+        stride, padding, dilation, groups, padding_mode, padding_value, device, precision = layer.as_gradient
         return calls.filter_gradient(       # type: ignore[no-any-return]
             x, tuple(weight_size), grad_output, stride, _sides(padding), dilation, groups, padding_mode, padding_value,
-            device=device, remember=remember)
+            device=device, precision=precision, remember=remember)
 
     return run_input, run_weight
 
@@ -193,7 +193,7 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
     if entry is not None and (made := entry.repeat(input, weight, bias, residual, None, None)) is not None:
         return made
     (stride, padding, dilation, groups, padding_mode, padding_value, device, epilogue, algorithm, out_dtype, cast,
-     *precision) = layer.rest
+     precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
     dense = _dense(input)
@@ -202,16 +202,23 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
         input, weight, bias=bias, stride=stride, padding=_sides(padding), dilation=dilation,
         groups=groups, padding_mode=padding_mode, padding_value=padding_value, epilogue=_listed(epilogue),
         algorithm=algorithm, layout=Layout.NCHW, out_dtype=out_dtype, cast=cast, device=device, residual=residual,
-        out=out, stream=None, precision=precision[0] if precision else "float32")
+        out=out, stream=None, precision=precision)
     if dense:
         _remember(signed, layer, kernel)
     return made
 
 
-def _dispatched(run: Callable[..., Tensor], tensors: int) -> Callable[..., Tensor]:
+def count_of(op: Any, tensors: int) -> int:
+    """An operator's arguments behind its ``tensors`` (or sizes)."""
+    return len(op._schema.arguments) - tensors
+
+
+def _dispatched(run: Callable[..., Tensor], op: Any, tensors: int) -> Callable[..., Tensor]:
     """The same as PyTorch calls it, with the arguments behind the ``tensors`` (or sizes) one by one."""
+    count = count_of(op, tensors)
+
     def call(*args: Any) -> Tensor:
-        return run(*args[:tensors], arguments_of(args[tensors:]))
+        return run(*args[:tensors], arguments_of(args[tensors:], count))
 
     return call
 
@@ -302,14 +309,14 @@ def cast_tensors(kind: str, input: Tensor, *more: Tensor | None) -> tuple[Tensor
                  else tensor.to(dtype) for tensor in (input, *more))
 
 
-for _op, _run, _run_input, _run_weight, _shape in (
-        (conv2d, run_conv2d, run_conv2d_input, run_conv2d_weight, _shape_conv2d),
-        (conv3d, run_conv3d, run_conv3d_input, run_conv3d_weight, _shape_conv3d)):
+for _op, _op_input, _op_weight, _run, _run_input, _run_weight, _shape in (
+        (conv2d, conv2d_input, conv2d_weight, run_conv2d, run_conv2d_input, run_conv2d_weight, _shape_conv2d),
+        (conv3d, conv3d_input, conv3d_weight, run_conv3d, run_conv3d_input, run_conv3d_weight, _shape_conv3d)):
     _name = _op.name().removeprefix("warpconv::")
     for _device in ("CPU", "CUDA"):
-        LIBRARY.impl(_name, _dispatched(_run, FORWARD_TENSORS), _device)
-        LIBRARY.impl(f"{_name}_input", _dispatched(_run_input, GRADIENT_TENSORS), _device)
-        LIBRARY.impl(f"{_name}_weight", _dispatched(_run_weight, GRADIENT_TENSORS), _device)
+        LIBRARY.impl(_name, _dispatched(_run, _op, FORWARD_TENSORS), _device)
+        LIBRARY.impl(f"{_name}_input", _dispatched(_run_input, _op_input, GRADIENT_TENSORS), _device)
+        LIBRARY.impl(f"{_name}_weight", _dispatched(_run_weight, _op_weight, GRADIENT_TENSORS), _device)
         LIBRARY.impl(_name, _cast(_op, _device.lower()), f"Autocast{_device}")
     torch.library.register_fake(f"warpconv::{_name}", _shape, lib=LIBRARY)
     torch.library.register_fake(f"warpconv::{_name}_input", _shape_input, lib=LIBRARY)
