@@ -18,7 +18,7 @@ from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import copies_of, planned_registers, resident_of, resolved, shared_bytes, threads_of
+from .numbers import copies_of, in_joined_groups, planned_registers, resident_of, resolved, shared_bytes, threads_of
 from .options import FilterGradientMmaOptions
 
 # (tile_m, tile_n, warps_m, warps_n)
@@ -29,27 +29,43 @@ DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # pixels of a tile, stages; 
 # Issue slots of a quarter's warp besides those of parts/mma.py
 LINEAR_SLOTS = 6.0          # of a copy of pixels that follow each other,
 WALKED_SLOTS = 24.0         # and of one of windows: the way to the next output, whether the tap lies in the image
+MOST_JOINED = 64            # filters and channels of groups that are one to the tiles
 NARROW = {8: 1.0, 4: 1.0, 2: 1.0, 1: 1.5}       # times as many of a copy of fewer elements
 WORD_SLOTS = 2.0            # of a word of a matrix of float32, which is loaded by itself
 STORE_SLOTS = 8.0           # of a matrix's sums: no epilogue
 
 
 def candidates(spec: KernelSpec, pixels: int) -> Iterator[FilterGradientMmaOptions]:
-    """Every tile that fits and is not mostly filling, with shares of the pixels that fill the chip."""
+    """Every tile that fits and is not mostly filling, with shares of the pixels that fill the chip, of small groups
+    joined in every number."""
     shorter = 2 if spec.dtype is DType.FLOAT32 else 1
-    for tile_m, tile_n, warps_m, warps_n in TILES:
-        if (tile_m > 16 and tile_m >= 2 * spec.filters) or (tile_n > 64 and tile_n >= 2 * spec.reduction):
-            continue
-        for tile_p, stages in DEPTHS:
-            options = FilterGradientMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_p=tile_p // shorter,
-                                               warps_m=warps_m, warps_n=warps_n, stages=stages)
-            whole = resolved(spec, options)
-            if tile_refusal(spec, whole) is None:
-                yield from (replace(options, splits=n) for n in _splits(spec, whole, pixels))
+    for joined in joined_choices(spec):
+        tiled = in_joined_groups(spec, FilterGradientMmaOptions(joined=joined))
+        for tile_m, tile_n, warps_m, warps_n in TILES:
+            if (tile_m > 16 and tile_m >= 2 * tiled.filters) or (tile_n > 64 and tile_n >= 2 * tiled.reduction):
+                continue
+            for tile_p, stages in DEPTHS:
+                options = FilterGradientMmaOptions(tile_m=tile_m, tile_n=tile_n, tile_p=tile_p // shorter,
+                                                   warps_m=warps_m, warps_n=warps_n, stages=stages, joined=joined)
+                whole = resolved(spec, options)
+                if tile_refusal(spec, whole) is None:
+                    yield from (replace(options, splits=n) for n in _splits(spec, whole, pixels))
+
+
+def joined_choices(spec: KernelSpec) -> list[int]:
+    """How many groups may be one to the tiles: each of its own, or so many that none is left over."""
+    most = MOST_JOINED // max(spec.filters, spec.channels)
+    return [1, *(n for n in range(2, min(most, spec.groups) + 1) if spec.groups % n == 0)]
+
+
+def tiles_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
+    """Blocks of a share."""
+    tiled = in_joined_groups(spec, options)
+    return -(-tiled.filters // options.tile_m) * -(-tiled.reduction // options.tile_n) * tiled.groups
 
 
 def _splits(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int) -> list[int]:
-    tiles = -(-spec.filters // options.tile_m) * -(-spec.reduction // options.tile_n) * spec.groups
+    tiles = tiles_of(spec, options)
     held = resident_of(spec, options) * spec.hardware.multiprocessors
     return partial_sums.splits_for(held, tiles, pixels // options.tile_p)
 
@@ -88,7 +104,7 @@ def cycles(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int, mov
     bytes of their tiles, or ``moved``, those of the arrays, whichever takes longest; then the shares' sums, but not
     their launch, which every filter gradient has."""
     warps = options.warps_m * options.warps_n
-    blocks = -(-spec.filters // options.tile_m) * -(-spec.reduction // options.tile_n) * spec.groups * options.splits
+    blocks = tiles_of(spec, options) * options.splits
     steps = -(-pixels // (options.tile_p * options.splits))
     arithmetic = block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
                               _warp_slots(spec, options, steps))
@@ -117,7 +133,7 @@ def _warp_slots(spec: KernelSpec, options: FilterGradientMmaOptions, steps: int)
 def instructions(spec: KernelSpec, options: FilterGradientMmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer's gradient is made."""
     found = cycles(spec, options, shape.output_pixels, shape.bytes_moved)
-    return narrow_share(spec, spec.channels) * QUARTERS * spec.hardware.multiprocessors * found
+    return narrow_share(spec, spec.channels * options.joined) * QUARTERS * spec.hardware.multiprocessors * found
 
 
 def fma_of(options: FilterGradientMmaOptions) -> int:

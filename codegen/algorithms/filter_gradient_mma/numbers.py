@@ -45,6 +45,10 @@ class FilterGradientMmaNumbers:
 
     cell: int               # elements of 16 bytes,
     depth: int              # and pixels that an instruction adds
+    groups: int             # of tiles: joined ones of the layer's,
+    channels: int           # with so many channels
+    filters: int            # and filters each
+    window: int             # columns of such a group
     split_factors: bool     # whether factors are float32 in two parts
     gradients: Copies
     windows: Copies
@@ -71,10 +75,16 @@ class FilterGradientMmaNumbers:
     orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
 
 
+def in_joined_groups(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelSpec:
+    """The layer as tiles have it: ``joined`` of its groups are one."""
+    return replace(spec, groups=spec.groups // options.joined) if options.joined > 1 else spec
+
+
 def resolved(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaOptions:
     """``options`` with every derived value in its place."""
-    options = replace(options, vector_m=options.vector_m or widest(spec, spec.filters),
-                      vector_n=options.vector_n or widest(spec, spec.channels))
+    tiled = in_joined_groups(spec, options)
+    options = replace(options, vector_m=options.vector_m or widest(spec, tiled.filters),
+                      vector_n=options.vector_n or widest(spec, tiled.channels))
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=resident_of(spec, options))
     return options
@@ -129,17 +139,19 @@ def copies_of(spec: KernelSpec, options: FilterGradientMmaOptions, tile: int, ve
 def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
-    rows = partial_sums.sum_rows(options.splits)
+    rows, tiled = partial_sums.sum_rows(options.splits), in_joined_groups(spec, options)
     return FilterGradientMmaNumbers(
-        cell=cell_of(spec), depth=matrix_depth(spec), split_factors=spec.numerics is Numerics.TF32X3,
+        cell=cell_of(spec), depth=matrix_depth(spec), groups=tiled.groups, channels=tiled.channels,
+        filters=tiled.filters, window=tiled.reduction, split_factors=spec.numerics is Numerics.TF32X3,
         gradients=copies_of(spec, options, options.tile_m, options.vector_m),
         windows=copies_of(spec, options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
         one_tap=max(spec.taps) == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),
         warp_m=warp_m, warp_n=warp_n,
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
-        m_tiles=-(-spec.filters // options.tile_m), n_tiles=-(-spec.reduction // options.tile_n),
-        guard_filters=spec.filters % options.tile_m != 0, guard_columns=spec.reduction % options.tile_n != 0,
-        paired=spec.reduction % 2 == 0, gradient_elements=options.tile_m * options.tile_p,
+        m_tiles=-(-tiled.filters // options.tile_m), n_tiles=-(-tiled.reduction // options.tile_n),
+        guard_filters=tiled.filters % options.tile_m != 0, guard_columns=tiled.reduction % options.tile_n != 0,
+        paired=(spec.reduction if options.joined == 1 else spec.channels) % 2 == 0,
+        gradient_elements=options.tile_m * options.tile_p,
         stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(spec, options),
         stages_ahead=options.stages - 2, sum_rows=rows, sum_columns=partial_sums.THREADS // rows,
         registers=planned_registers(spec, options))

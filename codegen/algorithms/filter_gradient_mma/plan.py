@@ -8,6 +8,9 @@ of tiles in shared memory is filled by asynchronous copies (cp.async), matrices 
 (ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each share's sums
 go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits.
 
+Of groups of few channels several are joined: all their filters' products with all their channels are made, which takes
+no longer than tiles that are mostly filling, and those of different groups are left out.
+
 float32 elements are multiplied by mma.sync.m16n8k8 of TF32: rounded to it (tf32), or in two parts (tf32x3), which are
 split in registers and whose sums are added in float32 after every instruction (docs/precision.md).
 """
@@ -29,21 +32,18 @@ from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-from .choice import candidates, choice, fma_of, instructions, tile_refusal
-from .numbers import FilterGradientMmaNumbers, make_numbers, resolved, threads_of, vectors_of
+from .choice import candidates, choice, fma_of, instructions, tile_refusal, tiles_of
+from .numbers import FilterGradientMmaNumbers, in_joined_groups, make_numbers, resolved, threads_of, vectors_of
 from .options import FilterGradientMmaOptions
 
-LEAST_CHANNELS = 8              # of a group, where there are several: below, a tile is mostly filling
+LEAST_CHANNELS = 2              # of a group, where there are several: below, other algorithms are for them
 
 
 def supports(spec: KernelSpec) -> str | None:
     """None, or in words why the spec cannot be served."""
     if not spec.hardware.async_copies:
         return f"{spec.arch} has no mma.sync of this form (sm_80 and later)"
-    # of volumes in one group any filters: the other algorithm for them, volume_filter, takes longer than tiles that are
-    # mostly empty
-    few = spec.filters < LEAST_CHANNELS and not spec.is_volume
-    if min(spec.channels, spec.filters) < LEAST_CHANNELS and (spec.groups > 1 or few):
+    if spec.groups > 1 and min(spec.channels, spec.filters) < LEAST_CHANNELS:
         return (f"groups of {spec.channels} channels and {spec.filters} filters would leave most of a tile empty (at "
                 f"least {LEAST_CHANNELS} of each)")
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
@@ -68,7 +68,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     numbers = make_numbers(spec, options)
     elements = spec.k * spec.reduction
-    blocks = Blocks(times=numbers.m_tiles * numbers.n_tiles * spec.groups * options.splits)
+    blocks = Blocks(times=tiles_of(spec, options) * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                     arguments=("x", "dy", partial_sums.PARTS, *sizes_of(spec)),
                     shared_bytes=numbers.shared_bytes)
@@ -81,6 +81,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
                       templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "
                              f"{options.tile_p} pixels{FACTORS.get(spec.numerics, '')} on the tensor cores, "
+                             f"{f'{options.joined} groups joined, ' if options.joined > 1 else ''}"
                              f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, in "
                              f"{options.splits} shares of the pixels, whose sums are added then")
 
@@ -89,15 +90,17 @@ def _values_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str 
     """Whether single plan values can be."""
     if options.warps_m < 1 or options.warps_n < 1 or options.warps_m * options.warps_n > BLOCK_THREADS // LANES:
         return f"{options.warps_m} x {options.warps_n} warps (1 to {BLOCK_THREADS // LANES} are possible)"
-    least, vectors = matrix_depth(spec), vectors_of(spec)
+    if spec.groups % options.joined:
+        return f"joined = {options.joined} (a divisor of {spec.groups} groups)"
+    least, vectors, tiled = matrix_depth(spec), vectors_of(spec), in_joined_groups(spec, options)
     if min(options.tile_m, options.tile_n) < 16 or options.tile_p < least:
         return f"tiles of {options.tile_m} x {options.tile_n} x {options.tile_p} (at least 16 x 16 x {least})"
     if not 2 <= options.stages <= MOST_STAGES:
         return f"stages = {options.stages} (2 to {MOST_STAGES})"
     if not 1 <= options.splits <= partial_sums.MOST_CHUNKS:
         return f"splits = {options.splits} (1 to {partial_sums.MOST_CHUNKS})"
-    for name, vector, channels, of in (("vector_m", options.vector_m, spec.filters, "K/groups"),
-                                       ("vector_n", options.vector_n, spec.channels, "C/groups")):
+    for name, vector, channels, of in (("vector_m", options.vector_m, tiled.filters, "K/groups"),
+                                       ("vector_n", options.vector_n, tiled.channels, "C/groups")):
         if vector and (vector not in vectors or channels % vector):
             return f"{name} = {vector} does not divide {of} = {channels}, or is none of {vectors}"
     return None

@@ -10,19 +10,22 @@ from warpconv.codegen.spec import Operation
 
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 2), (2, 1), (5, 7), (2, 3, 2)),
-    "channels": ((40, 72, 1), (64, 64, 1), (3, 64, 1), (20, 18, 1), (16, 9, 1), (48, 32, 4), (96, 136, 1)),
+    "channels": ((40, 72, 1), (64, 64, 1), (3, 64, 1), (20, 18, 1), (16, 9, 1), (48, 32, 4), (96, 136, 1), (16, 16, 4),
+                 (12, 24, 4), (24, 3, 1)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 2), (2, 3)),
     "dilation": (1, (2, 3)), "dtype": DTYPES, "layout": LAYOUTS,
     "numerics": ("float32", "tf32x3", "tf32"),
     "tile": ((64, 64, 2, 2), (16, 64, 1, 2), (16, 128, 1, 4), (32, 256, 1, 4), (128, 256, 2, 4), (128, 128, 2, 4)),
-    "tile_p": (32, 64), "stages": (2, 3, 4), "splits": (1, 2, 5, 40), "vectors": ((0, 0), (4, 2), (1, 1))}
+    "tile_p": (32, 64), "stages": (2, 3, 4), "splits": (1, 2, 5, 40), "vectors": ((0, 0), (4, 2), (1, 1)),
+    "joined": (1, 2, 4)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (3, 7, 11), "w": (2, 8, 21)}
 
 
 def values(row: Row) -> dict[str, Any]:
-    """``vectors`` of 0: those that the planner takes."""
+    """``vectors`` of 0: those that the planner takes. Layers of one group have none to join."""
     found = dict(zip(("tile_m", "tile_n", "warps_m", "warps_n"), row["tile"]))
     found.update((name, row[name]) for name in ("tile_p", "stages", "splits"))
+    found["joined"] = min(row["joined"], row["channels"][2])
     if row["dtype"] == "float32":       # half as many pixels
         found["tile_p"] //= 2
     if any(row["vectors"]):
@@ -32,7 +35,7 @@ def values(row: Row) -> dict[str, Any]:
 
 USUAL = {"filter": (3, 2), "channels": (40, 72, 1), "padding": ((1, 0), (1, 1)), "stride": 1, "dilation": 1,
          "dtype": "float16", "numerics": "float32", "layout": "NHWC", "tile": (64, 64, 2, 2), "tile_p": 32,
-         "stages": 3, "splits": 2, "vectors": (0, 0)}
+         "stages": 3, "splits": 2, "vectors": (0, 0), "joined": 1}
 POINT = {"filter": (1, 1), "padding": "valid"}
 SPLIT, ROUNDED = ({"dtype": "float32", "numerics": numerics} for numerics in ("tf32x3", "tf32"))
 
@@ -56,7 +59,11 @@ def variants() -> Iterable[Row]:
             {"layout": "NCHW", "channels": (96, 136, 1), "tile": (128, 256, 2, 4)},
             {"filter": (2, 3, 2), "stride": (2, 3)}, {**SPLIT, "filter": (2, 3, 2), "dilation": (2, 3)},
             {"filter": (2, 3, 2), "layout": "NCHW", "dtype": "bfloat16", "padding": "large"},
-            {**SPLIT, "layout": "NCHW", "channels": (20, 18, 1)}):
+            {**SPLIT, "layout": "NCHW", "channels": (20, 18, 1)},
+            {"channels": (16, 16, 4), "joined": 4, "tile": (16, 64, 1, 2)},
+            {**SPLIT, "channels": (12, 24, 4), "joined": 2, "tile": (16, 64, 1, 2), "filter": (5, 7)},
+            {**POINT, "channels": (48, 32, 4), "joined": 4, "dtype": "bfloat16"}, {"channels": (24, 3, 1)},
+            {**ROUNDED, "channels": (16, 16, 4), "joined": 2, "filter": (2, 3, 2), "layout": "NCHW"}):
         yield {**USUAL, **changes}
 
 

@@ -4,7 +4,7 @@
 //   warpconv emit --input N,H,W,64 --filter 128,3,3 --padding 1 --dtype float16 --layout NHWC \
 //     --operation filter_gradient --arch sm_90 --algorithm filter_gradient_mma \
 //     --set tile_m=64 --set tile_n=64 --set tile_p=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=8 --set vector_m=8 --set vector_n=8 --set min_blocks=5
+//     --set splits=8 --set joined=1 --set vector_m=8 --set vector_n=8 --set min_blocks=5
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, float16 NHWC; its filter gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

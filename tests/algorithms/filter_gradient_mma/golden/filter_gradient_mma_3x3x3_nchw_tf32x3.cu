@@ -4,7 +4,7 @@
 //   warpconv emit --input N,64,D,H,W --filter 128,3,3,3 --padding 1 --precision tf32x3 \
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm filter_gradient_mma \
 //     --set tile_m=64 --set tile_n=64 --set tile_p=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=8 --set vector_m=4 --set vector_n=4 --set min_blocks=3
+//     --set splits=8 --set joined=1 --set vector_m=4 --set vector_n=4 --set min_blocks=3
 //
 // layer  x[N, 64, D, H, W] * w[128, 64, 3, 3, 3] -> y[N, 128, Z, P, Q], stride 1, padding 1, float32, tf32x3 products;
 //        its filter gradient

@@ -4,7 +4,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --operation filter_gradient --arch sm_90 --algorithm filter_gradient_mma \
 //     --set tile_m=64 --set tile_n=64 --set tile_p=32 --set warps_m=2 --set warps_n=2 --set stages=3 \
-//     --set splits=8 --set vector_m=8 --set vector_n=1 --set min_blocks=5
+//     --set splits=8 --set joined=1 --set vector_m=8 --set vector_n=1 --set min_blocks=5
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC; its filter gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

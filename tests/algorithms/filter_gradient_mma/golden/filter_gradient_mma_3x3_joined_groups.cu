@@ -1,0 +1,256 @@
+// warpconv 0.1.0: filter_gradient_mma, float16. Generated from templates/filter_gradient_mma/kernel.cu.jinja; do not
+//        edit.
+// Emit it again with
+//   warpconv emit --input N,H,W,128 --filter 128,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
+//     --operation filter_gradient --arch sm_90 --algorithm filter_gradient_mma \
+//     --set tile_m=16 --set tile_n=64 --set tile_p=32 --set warps_m=1 --set warps_n=2 --set stages=3 \
+//     --set splits=8 --set joined=4 --set vector_m=8 --set vector_n=8 --set min_blocks=14
+//
+// layer  x[N, H, W, 128] * w[128, 4, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, groups 32, float16 NHWC; its filter
+//        gradient
+//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
+// plan   tiles of 16 filters x 64 taps of channels x 32 pixels on the tensor cores, 4 groups joined, 1 x 2 warps, 3
+//        stages, in 8 shares of the pixels, whose sums are added then
+// cost   a warp's 16 filters x 32 columns x 32 pixels: 5 warp loads, 0 shuffles, 512 FMA a lane, about 72 registers
+//        (direct: 512 loads)
+//
+// A product of matrices on the tensor cores: dy as filters x pixels by the windows as pixels x columns, a tap of a
+// channel each, the channels of a tap side by side. A block makes a tile of filters x columns, TILE_P pixels at a time,
+// from a share of the batch's pixels. Both operands lie in shared memory as in dy and x, the channels of a pixel side
+// by side, and are transposed on their way to registers. Asynchronous copies fill a ring of STAGES tiles.
+constexpr int C = 128;                          // channels of a pixel of x
+constexpr int K = 128;                          // channels of a pixel of dy
+constexpr int GROUPS = 8;                       // of tiles: 4 groups of the layer each
+constexpr int C_GROUP = 16;                     // channels of a group
+constexpr int K_GROUP = 16;                     // filters of a group
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int WINDOW = 144;                     // columns: a group's channels of all taps
+constexpr int OWN_CHANNELS = 4;                 // channels of a group of the layer,
+constexpr int OWN_FILTERS = 4;                  // its filters,
+constexpr int OWN_WINDOW = 36;                  // and its channels of all taps: the products that are kept
+constexpr int TILE_M = 16;                      // tile of a block: filters,
+constexpr int TILE_N = 64;                      // columns,
+constexpr int TILE_P = 32;                      // pixels at a time
+constexpr int N_TILES = 3;                      // tiles of a group's columns
+constexpr int CHUNKS = 8;                       // shares of the pixels, each summed by itself
+constexpr int WARP_N = 32;                      // columns
+constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
+constexpr int MATRICES_N = 4;                   // of 8 columns
+constexpr int THREADS = 64;                     // threads of a block
+constexpr int STAGES = 3;                       // tiles in shared memory: copied, or multiplied
+constexpr int STAGE = 2560;                     // elements of such a tile: gradients, and behind them windows
+constexpr int GRADIENTS = 512;                  // those of gradients
+constexpr int GRADIENT_VECTOR = 8;              // filters of a copy,
+constexpr int GRADIENT_COLUMNS = 2;             // copies of a pixel,
+constexpr int GRADIENT_ROWS = 32;               // pixels that a block copies at once,
+constexpr int GRADIENT_COPIES = 1;              // and copies of a thread into a tile
+constexpr int GRADIENT_CELLS = 2;               // 16 bytes each: of a pixel in a tile
+constexpr int WINDOW_VECTOR = 8;                // the same of windows: channels of a copy,
+constexpr int WINDOW_COLUMNS = 8;               // copies of a pixel,
+constexpr int WINDOW_ROWS = 8;                  // pixels that a block copies at once,
+constexpr int WINDOW_COPIES = 4;                // and copies of a thread into a tile
+constexpr int WINDOW_CELLS = 8;                 // 16 bytes each: of a pixel in a tile
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // float16, as bits
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+
+// Where a cell of a pixel lies in a tile. Cells change places from pixel to pixel, so that the eight pixels of a
+// matrix, which are loaded at once, lie in different banks.
+__device__ __forceinline__ int gradient_at(int pixel, int cell) {
+    return (pixel * GRADIENT_CELLS + (cell ^ (pixel >> 2 & 1))) * 8;
+}
+__device__ __forceinline__ int window_at(int pixel, int cell) {
+    return (pixel * WINDOW_CELLS + (cell ^ (pixel & 7))) * 8;
+}
+
+// What a thread copies of dy: the same filters of every GRADIENT_ROWS-th pixel.
+struct Gradients {
+    index_t pixel, end;     // the next one, and where no more are
+    int filter;             // the first one
+};
+
+__device__ __forceinline__ Gradients gradients_of(index_t first_pixel, index_t pixels, int group, int m_tile) {
+    const int k = m_tile * TILE_M + threadIdx.x % GRADIENT_COLUMNS * GRADIENT_VECTOR;
+    return {first_pixel + (int)threadIdx.x / GRADIENT_COLUMNS, pixels, group * K_GROUP + k};
+}
+
+__device__ __forceinline__ void copy_gradients(element* to, const element* dy, Gradients& gradients) {
+    const int column = threadIdx.x % GRADIENT_COLUMNS;
+#pragma unroll
+    for (int i = 0; i < GRADIENT_COPIES; ++i) {
+        const int row = threadIdx.x / GRADIENT_COLUMNS + i * GRADIENT_ROWS;
+        const bool inside = gradients.pixel < gradients.end;
+        const element* const from = dy + gradients.pixel * K + gradients.filter;
+        gradients.pixel += GRADIENT_ROWS;
+        element* const place = to + gradient_at(row, column * GRADIENT_VECTOR / 8);
+        wc_copy_async_zfill_16(true, place, from, inside);
+    }
+}
+
+// What a thread copies of x: the same channels of a tap, for every WINDOW_ROWS-th output pixel.
+struct Windows {
+    int image, p, q;            // the next one
+    int images, rows, columns;  // from one to the next: of them, each less than there are
+    int top, left;              // the tap of the output at the top left
+    int channel;                // the first one
+};
+
+__device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int N, int P, int Q) {
+    const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q;
+    const int place = (int)(pixel % plane);
+    const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
+    const int tap = column / C_GROUP;
+    return {column < WINDOW ? (int)(pixel / plane) : N, place / Q, place % Q,
+            (int)(WINDOW_ROWS / plane), (int)(WINDOW_ROWS % plane) / Q, (int)(WINDOW_ROWS % plane) % Q,
+            tap / S - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};
+}
+
+__device__ __forceinline__ void copy_windows(element* to, const element* x, Windows& windows, int N, int H, int W,
+        int P, int Q) {
+    const int column = threadIdx.x % WINDOW_COLUMNS;
+#pragma unroll
+    for (int i = 0; i < WINDOW_COPIES; ++i) {
+        const int row = threadIdx.x / WINDOW_COLUMNS + i * WINDOW_ROWS;
+        const int h = windows.p + windows.top, v = windows.q + windows.left;
+        const bool inside = windows.image < N && (unsigned)h < (unsigned)H && (unsigned)v < (unsigned)W;
+        const element* const from = x + (((index_t)windows.image * H + h) * W + v) * C + windows.channel;
+        windows.q += windows.columns;
+        const int further_row = windows.q >= Q;
+        windows.q -= further_row ? Q : 0;
+        windows.p += windows.rows + further_row;
+        const int further_image = windows.p >= P;
+        windows.p -= further_image ? P : 0;
+        windows.image += windows.images + further_image;
+        element* const place = to + window_at(row, column * WINDOW_VECTOR / 8);
+        wc_copy_async_zfill_16(true, place, from, inside);
+    }
+}
+
+// tensor cores
+__device__ __forceinline__ void wc_load_matrices_transposed_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); }
+__device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+
+// A tile's products for a warp's sums. Lane l gives the address of a row, which is a pixel, of matrix l / 8 of four: of
+// gradients filters change first, of windows pixels.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* gradients,
+        const element* windows, int first_filter, int first_column, int lane) {
+#pragma unroll
+    for (int depth = 0; depth < TILE_P; depth += 16) {
+        unsigned a[MATRICES_M][4], b[MATRICES_N][2];
+#pragma unroll
+        for (int m = 0; m < MATRICES_M; ++m)
+            wc_load_matrices_transposed_4(a[m][0], a[m][1], a[m][2], a[m][3],
+                                          gradients
+                                              + gradient_at(depth + lane / 16 * 8 + lane % 8,
+                                              first_filter / 8 + m * 2 + lane / 8 % 2));
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; n += 2)
+            wc_load_matrices_transposed_4(b[n][0], b[n][1], b[n + 1][0], b[n + 1][1],
+                                          windows
+                                              + window_at(depth + lane / 8 % 2 * 8 + lane % 8,
+                                              first_column / 8 + n + lane / 16));
+#pragma unroll
+        for (int m = 0; m < MATRICES_M; ++m)
+#pragma unroll
+            for (int n = 0; n < MATRICES_N; ++n)
+                wc_mma_halves_16(sums[m][n], a[m][0], a[m][1], a[m][2], a[m][3], b[n][0], b[n][1]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 14)
+filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict__ dy, float* __restrict__ parts, int N,
+        int H, int W, int P, int Q) {
+    extern __shared__ __align__(128) element shared[];
+    // this block's tile: blocks count tiles of columns first, then of filters, groups, then shares of the pixels
+    const int n_tile = blockIdx.x % N_TILES, m_tile = 0;
+    const int group = blockIdx.x / N_TILES % GROUPS, chunk = blockIdx.x / (N_TILES * GROUPS);
+    const index_t pixels = (index_t)N * P * Q;
+    const long long all_steps = (pixels + TILE_P - 1) / TILE_P, first_step = all_steps * chunk / CHUNKS;
+    const int steps = (int)(all_steps * (chunk + 1) / CHUNKS - first_step);
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const int warp_m = 0, warp_n = warp * WARP_N;
+
+    Gradients gradients = gradients_of((index_t)first_step * TILE_P, pixels, group, m_tile);
+    Windows windows = windows_of((index_t)first_step * TILE_P, group, n_tile, N, P, Q);
+
+    float4 sums[MATRICES_M][MATRICES_N] = {};
+    // the first tiles on their way
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage < steps) {
+            copy_gradients(shared + stage * STAGE, dy, gradients);
+            copy_windows(shared + stage * STAGE + GRADIENTS, x, windows, N, H, W, P, Q);
+        }
+        wc_copy_async_commit();
+    }
+    int to_multiply = 0, to_fill = STAGES - 1;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        // this tile has arrived, and every warp is done with the one whose memory is filled next
+        wc_copy_async_wait_group();
+        __syncthreads();
+        if (step + STAGES - 1 < steps) {
+            copy_gradients(shared + to_fill * STAGE, dy, gradients);
+            copy_windows(shared + to_fill * STAGE + GRADIENTS, x, windows, N, H, W, P, Q);
+        }
+        wc_copy_async_commit();
+        multiply_tile(sums, shared + to_multiply * STAGE, shared + to_multiply * STAGE + GRADIENTS, warp_m, warp_n,
+            lane);
+        to_multiply = to_multiply + 1 < STAGES ? to_multiply + 1 : 0;
+        to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
+    }
+
+    // the sums of this share: filters x columns
+    float* const to = parts + ((long long)chunk * K + group * K_GROUP) * OWN_WINDOW;
+    const int first_filter = lane / 4, first_column = n_tile * TILE_N + warp_n + lane % 4 * 2;
+#pragma unroll
+    for (int m = 0; m < MATRICES_M; ++m) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int filter = first_filter + m * 16 + half * 8;
+            float* const row = to + (long long)filter * OWN_WINDOW;
+#pragma unroll
+            for (int n = 0; n < MATRICES_N; ++n) {
+                const int column = first_column + n * 8;
+                if (column >= WINDOW) break;
+                const float one = half ? sums[m][n].z : sums[m][n].x, two = half ? sums[m][n].w : sums[m][n].y;
+                const int channel = column % C_GROUP, own = filter / OWN_FILTERS;
+                float* const tap = row + column / C_GROUP * OWN_CHANNELS;
+                if (channel / OWN_CHANNELS == own) *(float2*)(tap + channel % OWN_CHANNELS) = make_float2(one, two);
+            }
+        }
+    }
+}
+
+// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk.
+extern "C" __global__ void __launch_bounds__(512)
+sum_parts(const float* __restrict__ parts, unsigned short* __restrict__ dw) {
+    __shared__ float sums[2][256];
+    constexpr long long ELEMENTS = (long long)K * OWN_WINDOW;
+    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    float sum = 0.0f;
+    if (i < ELEMENTS) {
+        // in a row
+        const long long at = (int)i / OWN_WINDOW * OWN_WINDOW + (int)i % (R * S) * OWN_CHANNELS
+            + (int)i / (R * S) % OWN_CHANNELS;
+#pragma unroll 4
+        for (int chunk = threadIdx.y; chunk < CHUNKS; chunk += 2) sum += __ldg(parts + chunk * ELEMENTS + at);
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && i < ELEMENTS) {
+#pragma unroll
+        for (int y = 1; y < 2; ++y) sum += sums[y][threadIdx.x];
+        dw[i] = wc_float_to_half(sum);
+    }
+}
