@@ -77,7 +77,8 @@ class Algorithm:
         """Modelled issue slots of a layer, for the batch that is assumed (codegen/batch.py)."""
         layer = shape.with_batch(assumed_batch(shape))
         if plan.forward is not None:
-            plan, layer = plan.forward, adjoint.layer_of(layer)
+            before = len(plan.program.steps) - len(plan.forward.program.steps)
+            return TURNED * before + self.slots_of(plan.forward, adjoint.layer_of(layer))
         return self.slots_of(plan, layer)
 
     def slots_of(self, plan: KernelPlan, layer: ConvShape) -> float:
@@ -85,6 +86,8 @@ class Algorithm:
         return self.pace * (self.waits if batch_matters(layer) else 1.0) * self.estimate(plan, layer)
 
 
+# Issue slots of a launch that turns a data gradient's filter, or prepares it then (75 layers, an H200, 2026-11-28)
+TURNED = 1.1e6
 _DECLINING: weakref.WeakSet[Callable[..., Any]] = weakref.WeakSet()      # what _declining() has made
 
 

@@ -54,7 +54,7 @@ class Request:
         if not isinstance(algorithm, str):
             raise ArgumentTypeError("algorithm must be a name", argument="algorithm", value=algorithm,
                                     hint="'auto', 'reuse', ...")
-        if algorithm == "auto" and not settings and Operation.parse(operation) is Operation.FORWARD:
+        if algorithm == "auto" and not settings and Operation.parse(operation) is not Operation.BIAS_GRADIENT:
             layer = of_pixels(layer)
         return cls(layer=layer, algorithm=algorithm, hardware=Hardware.parse(arch),
                    epilogue=parse_epilogue(epilogue, takes_bias=True), settings=settings_of(settings),

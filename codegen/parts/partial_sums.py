@@ -21,6 +21,7 @@ MOST_CHUNKS = 1024
 # Products of matrices whose plan value ``splits`` is the number of shares
 ROUNDS = (0.5, 1.0, 2.0)    # of all blocks that the chip holds at a time, which are tried
 LEAST_STEPS = 4             # tiles of pixels that are left to each share
+SECOND_CYCLES = 2500.0      # that the launch of the second step takes, which others have
 
 
 def argument() -> Argument:
@@ -38,6 +39,36 @@ def launch(elements: int, target: str, rows: int = SUM_ROWS) -> Launch:
     blocks = Blocks(times=-(-elements // columns), limit=GRID_LIMIT[0])
     return Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(columns, rows, 1),
                   arguments=(PARTS, target))
+
+
+def is_direct(spec: KernelSpec, shares: int) -> bool:
+    """Whether a product of matrices writes the gradient itself: in one share, and in the order that the gradient has,
+    which is of filters of one tap."""
+    return shares == 1 and max(spec.taps) == 1
+
+
+def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int,
+                    rows: int) -> Program:
+    """The product of a filter's gradient, and the second step where it is not direct."""
+    if is_direct(spec, shares):
+        return Program(arguments=arguments, steps=(first,))
+    elements = spec.k * spec.reduction
+    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, "dw", rows)),
+                   workspaces=(workspace(elements, shares),))
+
+
+def shares(splits: int, direct: bool) -> str:
+    """How a batch's pixels are shared, in words."""
+    return ("the pixels of a batch in one share" if direct
+            else f"in {splits} shares of the pixels, whose sums are added then")
+
+
+def adding_cycles(spec: KernelSpec, shares: int, passes: int = 1) -> float:
+    """Cycles of the second step, whose launch others have, too: a gain where there is none. ``passes``: over the
+    parts' bytes."""
+    if is_direct(spec, shares):
+        return -SECOND_CYCLES
+    return 4 * passes * spec.k * spec.reduction * shares / spec.hardware.copied_bytes
 
 
 def program(arguments: tuple[Argument, ...], first: Launch, target: str, elements: int, chunks: int) -> Program:

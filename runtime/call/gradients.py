@@ -82,6 +82,7 @@ def data_gradient(input_size: Sequence[int], weight: Any, grad_output: Any, stri
     ask = kernels.asked(shape, resolve_device(device, dy, shape), algorithm=algorithm,
                         operation=Operation.DATA_GRADIENT, numerics=kernels.numerics_of(None, precision),
                         workspace_limit=kernels.call_limit(workspace_limit))
+    shape, memory = ask.request.layer, ask.request.layer.layout     # of single pixels it may be the other order's
     operands = {"dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), axes.order(order, memory)),
                 "w": Operand("weight", weight, w)}
     return run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, remember)
@@ -143,6 +144,7 @@ def filter_gradient(input: Any, weight_size: Sequence[int], grad_output: Any, st
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
                         operation=Operation.FILTER_GRADIENT, numerics=kernels.numerics_of(None, precision),
                         workspace_limit=kernels.call_limit(workspace_limit))
+    memory = ask.request.layer.layout       # of single pixels it may be the other order's
     turn = axes.order(order, memory)
     return run(ask, {"x": Operand("input", input, axes.stored(x, order, memory), turn),
                       "dy": Operand("grad_output", grad_output, axes.stored(dy, order, memory), turn)},

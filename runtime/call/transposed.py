@@ -148,14 +148,16 @@ def _transposed(rank: int, order: Layout, input: Any, weight: Any, bias: Any, st
     geometry = {"stride": plain.stride, "padding": pads, "dilation": plain.dilation, "groups": groups,
                 "padding_mode": "zeros"}
     shape = layer_of_sizes(memory.stored((n, plain.c, *sizes)), w.shape, x.dtype, w.dtype, memory, geometry)
-    operands = {"dy": Operand("input", input, axes.stored(x, order, memory), axes.order(order, memory, rank)),
-                "w": Operand("weight", weight, w)}
-    if bias is not None:
-        operands["bias"] = _bias(bias, shape, x)
+    of_bias = None if bias is None else _bias(bias, shape, x)
     ask = kernels.asked(shape, resolve_device(device, x, shape), algorithm=algorithm,
                         epilogue=() if bias is None else ("bias",), operation=Operation.DATA_GRADIENT,
                         numerics=kernels.numerics_of(None, precision),
                         workspace_limit=kernels.call_limit(workspace_limit))
+    shape, memory = ask.request.layer, ask.request.layer.layout     # of single pixels it may be the other order's
+    operands = {"dy": Operand("input", input, axes.stored(x, order, memory), axes.order(order, memory, rank)),
+                "w": Operand("weight", weight, w)}
+    if of_bias is not None:
+        operands["bias"] = of_bias
     made = run(ask, operands, "dx", memory.stored(shape.input_shape), order, out, stream, None if alone else remember)
     return made if not alone else made[0] if given is None else given
 

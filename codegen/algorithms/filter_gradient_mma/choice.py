@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType
-from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, THREAD_REGISTERS
+from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS, SECTOR_BYTES, THREAD_REGISTERS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, STEP_SLOTS, block_cycles,
                                         depth_slots, layer_cycles, matrices_refusal, matrix_depth, narrow_share,
@@ -30,6 +30,10 @@ DEPTHS = ((32, 4), (32, 3), (64, 3), (64, 2))       # pixels of a tile, stages; 
 LINEAR_SLOTS = 6.0          # of a copy of pixels that follow each other,
 WALKED_SLOTS = 24.0         # and of one of windows: the way to the next output, whether the tap lies in the image
 MOST_JOINED = 64            # filters and channels of groups that are one to the tiles
+# Times as long as estimated that groups of 16 bits take, by the bytes of a pixel that lie side by side, and where these
+# are no whole sectors of memory: 100 plans of five layers (an H200, 2026-11-28)
+RUN_SHARES = {16: 1.25, 32: 1.0, 64: 0.78, 128: 0.78}
+UNEVEN_SHARE = 1.7
 NARROW = {8: 1.0, 4: 1.0, 2: 1.0, 1: 1.5}       # times as many of a copy of fewer elements
 WORD_SLOTS = 2.0            # of a word of a matrix of float32, which is loaded by itself
 STORE_SLOTS = 8.0           # of a matrix's sums: no epilogue
@@ -106,11 +110,18 @@ def cycles(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int, mov
     warps = options.warps_m * options.warps_n
     blocks = tiles_of(spec, options) * options.splits
     steps = -(-pixels // (options.tile_p * options.splits))
-    arithmetic = block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
-                              _warp_slots(spec, options, steps))
+    arithmetic = _run_share(spec, options) * block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
+                                                          _warp_slots(spec, options, steps))
     copied = spec.dtype.itemsize * blocks * steps * (options.tile_m + options.tile_n) * options.tile_p
-    adding = 8 * spec.k * spec.reduction * options.splits / spec.hardware.copied_bytes
-    return layer_cycles(spec.hardware, arithmetic, copied, moved) + adding
+    adding = partial_sums.adding_cycles(spec, options.splits, passes=2)
+    return layer_cycles(spec.hardware, arithmetic, _run_share(spec, options) * copied, moved) + adding
+
+
+def _run_share(spec: KernelSpec, options: FilterGradientMmaOptions) -> float:
+    if spec.groups == 1 or not spec.dtype.is_half:
+        return 1.0
+    run = spec.dtype.itemsize * in_joined_groups(spec, options).channels
+    return RUN_SHARES.get(run, UNEVEN_SHARE if run % SECTOR_BYTES else 1.0)
 
 
 def _warp_slots(spec: KernelSpec, options: FilterGradientMmaOptions, steps: int) -> float:

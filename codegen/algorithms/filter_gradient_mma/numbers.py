@@ -49,6 +49,7 @@ class FilterGradientMmaNumbers:
     channels: int           # with so many channels
     filters: int            # and filters each
     window: int             # columns of such a group
+    direct: bool            # whether there is no second step
     split_factors: bool     # whether factors are float32 in two parts
     gradients: Copies
     windows: Copies
@@ -142,7 +143,8 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
     rows, tiled = partial_sums.sum_rows(options.splits), in_joined_groups(spec, options)
     return FilterGradientMmaNumbers(
         cell=cell_of(spec), depth=matrix_depth(spec), groups=tiled.groups, channels=tiled.channels,
-        filters=tiled.filters, window=tiled.reduction, split_factors=spec.numerics is Numerics.TF32X3,
+        filters=tiled.filters, window=tiled.reduction,
+        direct=partial_sums.is_direct(spec, options.splits), split_factors=spec.numerics is Numerics.TF32X3,
         gradients=copies_of(spec, options, options.tile_m, options.vector_m),
         windows=copies_of(spec, options, options.tile_n, options.vector_n), plain=spec.is_pointwise,
         one_tap=max(spec.taps) == 1, guarded=any(map(any, spec.padding)), threads=threads_of(options),

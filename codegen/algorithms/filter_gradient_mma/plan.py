@@ -28,7 +28,7 @@ from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments, sizes_of
 from warpconv.codegen.parts.mma import FACTORS, MOST_STAGES, SPLIT, arithmetic_of, matrix_depth, units_refusal
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
-from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -67,23 +67,23 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     numbers = make_numbers(spec, options)
-    elements = spec.k * spec.reduction
+    direct = partial_sums.is_direct(spec, options.splits)
     blocks = Blocks(times=tiles_of(spec, options) * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
-                    arguments=("x", "dy", partial_sums.PARTS, *sizes_of(spec)),
+                    arguments=("x", "dy", "dw" if direct else partial_sums.PARTS, *sizes_of(spec)),
                     shared_bytes=numbers.shared_bytes)
     aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
-    arguments = demanding(gradient_arguments(spec), aligned)
-    program = Program(arguments=(*arguments, partial_sums.argument()),
-                      steps=(launch, partial_sums.launch(elements, "dw", numbers.sum_rows)),
-                      workspaces=(partial_sums.workspace(elements, options.splits),))
+    if direct and numbers.paired:
+        aligned["dw"] = 2 * spec.dtype.itemsize
+    program = partial_sums.product_program(demanding(gradient_arguments(spec), aligned), launch, spec, options.splits,
+                                           numbers.sum_rows)
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "
                              f"{options.tile_p} pixels{FACTORS.get(spec.numerics, '')} on the tensor cores, "
                              f"{f'{options.joined} groups joined, ' if options.joined > 1 else ''}"
-                             f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, in "
-                             f"{options.splits} shares of the pixels, whose sums are added then")
+                             f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, "
+                             f"{partial_sums.shares(options.splits, direct)}")
 
 
 def _values_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | None:

@@ -6,6 +6,9 @@ A block makes a tile of filters x (tap, channel) from a share of the batch's pix
 copies boxes of 64 channels of both arrays into a ring in shared memory, of x tap by tap, walking windows over rows and
 images (im2col); wgmma takes both with their pixels one below the other, as they lie in NHWC, sums in float32. Each
 share's sums go to a workspace, and a second launch adds the shares in a fixed order. The text is for sm_90a.
+
+In NCHW launches before it bring both arrays to NHWC, but for 1x1 layers without strides (planes): the pixels of a
+channel lie side by side there, as wgmma wants its products. So are float32 elements, rounded to TF32 as they come.
 """
 
 from __future__ import annotations
@@ -21,15 +24,17 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import gradient_arguments, named, outputs_of
-from warpconv.codegen.parts.refusals import ZEROS, common_refusal
+from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.parts.wgmma import TARGET, walking
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Role
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec, Operation
+from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
-from .choice import candidates, choice, instructions, tile_refusal
-from .numbers import BOX, FilterGradientWgmmaNumbers, make_numbers
-from .options import FilterGradientWgmmaOptions
+from .choice import candidates, choice, form_refusal, instructions, tile_refusal
+from .numbers import BOX, FilterGradientWgmmaNumbers, make_numbers, stage_pixels
+from .options import FilterGradientWgmmaOptions, Form
+
+ROUNDED = (Numerics.TF32,)
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -39,48 +44,65 @@ def supports(spec: KernelSpec) -> str | None:
     if spec.groups > 1:
         return f"{spec.groups} groups: a box of {BOX} channels would be of several"
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
-    refusal = common_refusal(spec, dtypes=(DType.FLOAT16, DType.BFLOAT16), layouts=tuple(Layout), borders=borders,
+    single = spec.dtype is DType.FLOAT32
+    if single and spec.numerics is not Numerics.TF32:
+        return f"products of {spec.numerics.value} are not served, only those rounded to tf32"
+    refusal = common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=borders,
+                             numerics=ROUNDED if single else (Numerics.FLOAT32,),
                              operation=Operation.FILTER_GRADIENT, spatial=(2, 3))
     if refusal is None and spec.epilogue:
         refusal = "the filter's gradient takes no epilogue"
-    return refusal or next((reason for d in _descriptors(spec, FilterGradientWgmmaOptions())
-                            if (reason := d.refusal()) is not None), None)
+    if refusal is None and form_refusal(spec, Form.PLANES) is not None:
+        refusal = _form_refusal(spec, FilterGradientWgmmaOptions())
+    return refusal
+
+
+def _form_refusal(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> str | None:
+    """Why pixels cannot come so, in words, or None."""
+    return form_refusal(spec, options.form) or next((reason for d in _descriptors(spec, options)
+                                                     if (reason := d.refusal()) is not None), None)
 
 
 def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
     spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
-    if spec.layout is Layout.NCHW:
+    if spec.layout is Layout.NCHW and options.form is Form.CHANNELS:
         return reordered.plan_of(spec, plan(reordered.in_nhwc(spec), options))
-    refusal = supports(spec) or tile_refusal(spec, options)
+    refusal = supports(spec) or _form_refusal(spec, options) or tile_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
-    arguments = tuple(replace(a, multiple_of=ALIGNMENT) if a.name in ("x", "dy") else a
-                      for a in gradient_arguments(spec))
-    arguments += (partial_sums.argument(),)
+    direct = partial_sums.is_direct(spec, options.splits)
+    multiples = {"x": ALIGNMENT, "dy": ALIGNMENT} | ({"dw": 2 * spec.dtype.itemsize} if direct else {})
+    arguments = tuple(replace(a, multiple_of=multiples.get(a.name, a.multiple_of)) for a in gradient_arguments(spec))
     arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
-    taken = named(arguments, "x_map", "dy_map", partial_sums.PARTS, "N", *outputs_of(spec))
+    taken = named((*arguments, partial_sums.argument()), "x_map", "dy_map", "dw" if direct else partial_sums.PARTS, "N",
+                  *outputs_of(spec))
     numbers = make_numbers(spec, options, taken)
-    elements = spec.k * spec.reduction
     blocks = Blocks(times=numbers.filter_tiles * numbers.column_tiles * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in taken), shared_bytes=numbers.shared_bytes)
-    program = Program(arguments=arguments, steps=(launch, partial_sums.launch(elements, "dw", numbers.sum_rows)),
-                      workspaces=(partial_sums.workspace(elements, options.splits),), descriptors=descriptors)
+    program = replace(partial_sums.product_program(arguments, launch, spec, options.splits, numbers.sum_rows),
+                      descriptors=descriptors)
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_wgmma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.filters} filters x {options.columns} taps of channels x "
-                             f"{options.pixels} pixels by two warp groups, {options.stages} stages, "
-                             f"{numbers.shared_bytes} bytes of shared memory, in {options.splits} shares of the "
-                             "pixels, whose sums are added then")
+                             f"{numbers.pixels} pixels{' of an image in NCHW' if numbers.planes else ''}"
+                             f"{', rounded to TF32,' if spec.dtype is DType.FLOAT32 else ''} by two warp groups, "
+                             f"{options.stages} stages, {numbers.shared_bytes} bytes of shared memory, "
+                             f"{partial_sums.shares(options.splits, direct)}")
 
 
 def _descriptors(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of dy, and of x: its pixels, or walks of windows."""
     n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
     outputs = Length(by=(Dimension.N, *OUTPUTS[len(spec.taps)]))
-    box = (BOX, options.pixels)
+    box: tuple[int, ...] = (BOX, options.pixels)
+    if options.form is Form.PLANES:
+        plane, box = Length(by=(Dimension.P, Dimension.Q)), (stage_pixels(spec, options), BOX, 1)
+        return tuple(Descriptor(argument=f"{name}_map", of=name, dtype=spec.dtype, sizes=(plane, Length(each=each), n),
+                                box=box, rounded=spec.dtype is DType.FLOAT32)
+                     for name, each in (("x", spec.c), ("dy", spec.k)))
     gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), outputs), box=box)
     if spec.is_pointwise:
         return replace(gradients, argument="x_map", of="x", sizes=(Length(each=spec.c), outputs)), gradients
@@ -91,8 +113,8 @@ def _descriptors(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> tuple
 
 def _cost(options: FilterGradientWgmmaOptions, numbers: FilterGradientWgmmaNumbers) -> Cost:
     """Of a warp's part of a stage; a product of matrices counts as the FMAs of a lane that it stands for."""
-    fma = numbers.matrices * numbers.shape.sums * options.pixels
-    return Cost(unit=f"a warp's {numbers.matrices * numbers.shape.sums * 32} sums x {options.pixels} pixels",
+    fma = numbers.matrices * numbers.shape.sums * numbers.pixels
+    return Cost(unit=f"a warp's {numbers.matrices * numbers.shape.sums * 32} sums x {numbers.pixels} pixels",
                 warp_loads=0, shuffles=0, fma=fma, registers=numbers.more_registers, direct_loads=fma)
 
 
@@ -103,11 +125,13 @@ def space(spec: KernelSpec) -> Iterable[FilterGradientWgmmaOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """choice.instructions of this plan."""
-    return instructions(plan.spec, plan.options, shape) + reordered.instructions(plan.spec, shape, "x", "dy")
+    found = instructions(plan.spec, plan.options, shape)
+    in_order = plan.options.form is Form.PLANES
+    return found if in_order else found + reordered.instructions(plan.spec, shape, "x", "dy")
 
 
 ALGORITHM = Algorithm(name="filter_gradient_wgmma",
                       summary="the filter's gradient of dense layers by Hopper's warp groups",
                       options=FilterGradientWgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
                       estimate=estimate, lighter=partial_sums.lighter, operation=Operation.FILTER_GRADIENT,
-                      spatial=(2, 3))
+                      float32=ROUNDED, spatial=(2, 3))

@@ -7,6 +7,7 @@ float32, and a second step adds to each pixel those that stand for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
@@ -17,6 +18,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import only
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named
+from warpconv.codegen.parts.latency import lone_thread
 from warpconv.codegen.parts.occupancy import largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, KernelPlan, Launch, Program, Role, Workspace
@@ -40,6 +42,8 @@ MOST_PLANES = 64            # of a block, which CUDA allows
 MANY_TAPS, MANY_FACTOR = 64, 4      # of sequences 255 take 30 ms and 127 10, where direct takes 8.5 and 4.3 (H200)
 # times as long as estimated layers of several filters take: 20 of 64 to 512 filters, float32 (H200, 2026-11-26)
 FILTERS_FACTOR = {Layout.NCHW: 2.0, Layout.NHWC: 5.0}
+PACE = 2.3          # cycles of a modelled instruction
+WAITS = 1.2         # times a forward layer's wait for a product (six layers of one pixel, an H200, 2026-11-28)
 PADDED, FOLD = "padded", "fold_border"
 
 
@@ -249,11 +253,18 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     loads = len(made.rows) * len(made.columns) * (3 + widen)
     weights = 0 if made.hoisted else taps * options.c_tile * (1 + widen)
     work = 12 + spec.filters * (loads + weights + taps * options.c_tile) + 4 * pixels * options.c_tile
-    several = FILTERS_FACTOR[spec.layout] if spec.filters > 1 else 1
-    return tiles / 32 * work * several * (MANY_FACTOR if taps > MANY_TAPS else 1)
+    if spec.filters == 1:
+        return tiles / 32 * work * (MANY_FACTOR if taps > MANY_TAPS else 1)
+    found = tiles / 32 * work * FILTERS_FACTOR[spec.layout] * (MANY_FACTOR if taps > MANY_TAPS else 1)
+    return max(found, lone_thread(spec, WAITS * spec.filters * math.prod(_met(spec)), PACE))
+
+
+def _met(spec: KernelSpec) -> tuple[int, ...]:
+    """The taps along each axis that a pixel meets at most."""
+    return tuple(-(-taps // stride) for taps, stride in zip(spec.taps, spec.stride))
 
 
 ALGORITHM = Algorithm(name="phases",
                       summary="data gradient: a thread for a pixel of each phase of the stride; any layer",
                       options=PhasesOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, pace=2.3, operation=Operation.DATA_GRADIENT)
+                      estimate=estimate, pace=PACE, operation=Operation.DATA_GRADIENT)

@@ -1,7 +1,8 @@
 """Which tiles a strided data gradient by float32 units gets, and what a plan is estimated to cost.
 
 Tiles and issue slots are those of the forward product in the same tiles (parts/gemm/choice.py); what they were wrong
-by is of 400 plans of 45 layers (H200, 2026-11-26): NHWC_PACE, and the stores of pixels that lie apart.
+by is of 400 plans of 45 layers (H200, 2026-11-26): NHWC_PACE, and the stores of pixels that lie apart; and of 75 layers
+(another H200, 2026-11-28): HALVES_PACE, and what few blocks wait for.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ STORE_SLOTS = 3             # of a store
 DECODE_SLOTS = 12           # of a cell's place, which a thread finds for each of its own
 WINDOW_SLOTS = 8            # of a copy that asks whether its output exists
 NHWC_PACE = 1.18            # times as long as its slots a block takes in NHWC
+HALVES_PACE = 1.7           # and longer still 16 bits in NHWC, whose elements come by way of registers one by one
+STEP_CYCLES = 900.0         # from a step's copies to its products, where no other block hides it
 LOADED = 3                  # times the slots of an asynchronous copy that an element takes by way of registers
 MOST_LISTED = 12288         # taps of pixels in the text
 SECTOR_BYTES = 32           # that memory writes together: of pixels that lie apart each store is one,
@@ -149,8 +152,11 @@ def cycles(spec: KernelSpec, options: PhasesGemmOptions, pixels: int, moved: int
     depth = -(-spec.filters // options.block_k)
     slots = [_warp_slots(spec, options, phase.taps * depth) for phase in products.phases]
     held = min(resident_of(spec, options), -(-blocks // chip))
-    pace = max(held * warps * WARP_PACE, LONE_WARP) * (NHWC_PACE if spec.layout is Layout.NHWC else 1.0)
-    arithmetic = pace * (blocks / (chip * held) * sum(slots) / phases + max(slots) / 2)
+    pace = max(held * warps * WARP_PACE, LONE_WARP)
+    if spec.layout is Layout.NHWC:
+        pace *= NHWC_PACE * (HALVES_PACE if spec.dtype.is_half else 1.0)
+    waits = STEP_CYCLES * depth * max(phase.taps for phase in products.phases)
+    arithmetic = max(pace * (blocks / (chip * held) * sum(slots) / phases + max(slots) / 2), waits)
     memory = max(MEMORY_SHARE * moved, SECTOR_SHARE * _stored(spec, options, pixels)) / spec.hardware.copied_bytes
     return LAUNCH_CYCLES + max(arithmetic, memory) + EXPOSED * min(arithmetic, memory)
 

@@ -2,11 +2,12 @@
 
 The issue slots of products, matrices, copies and steps are those that fitted the forward kernels of the same
 instructions on an H200 (2026-11-22); what few warps cost is of 120 plans of three of ResNet-50's strided layers, timed
-on it on 2026-11-23 (docs/results/dense).
+on it on 2026-11-23 (docs/results/dense), and what few blocks wait for of 75 layers (2026-11-28, another H200).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
@@ -28,6 +29,10 @@ DEPTHS = ((4, 4), (4, 3), (8, 3), (8, 2))           # cells of a tile's rows, st
 STEP_SLOTS = 80.0           # issue slots of a tile of the reduction besides: the barrier, the tap of its phase
 LONE_WARP = 2.0             # times as long as its slots a warp takes that has a quarter to itself,
 LONE_BLOCK = 1.15           # and so much longer still where the block has the multiprocessor to itself
+LEAST_WARPS = 2.8           # a quarter's, as which fewer of the longest block take, where no other hides it
+STEP_CYCLES = 1000.0        # from a step's copies to its products, in a ring of two stages
+NARROW = 4.0                # times the slots of a copy of 16 bytes that one of fewer takes
+START_CYCLES = 3500.0       # of the launch that puts the filter in order, and of the first copies
 
 
 def candidates(spec: KernelSpec) -> Iterator[PhasesMmaOptions]:
@@ -81,7 +86,8 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesMmaOptions
 
 def cycles(spec: KernelSpec, options: PhasesMmaOptions, pixels: int, moved: int) -> float:
     """Cycles of so many pixels of the input: the work of all phases' blocks spread over the chip and half of the
-    longest one's, the bytes of their tiles, or ``moved``, those of the arrays, whichever takes longest."""
+    longest one's, or all of that one with its waits for copies, the bytes of their tiles, or ``moved``, those of the
+    arrays, whichever takes longest."""
     warps, chip = options.warps_m * options.warps_n, spec.hardware.multiprocessors
     phases = phases_of(spec)
     blocks = (-(-pixels // (len(phases) * options.tile_m)) * -(-spec.channels // options.tile_n) * spec.groups)
@@ -89,9 +95,11 @@ def cycles(spec: KernelSpec, options: PhasesMmaOptions, pixels: int, moved: int)
     slots = [_warp_slots(spec, options, n) for n in steps]
     held = min(resident_of(spec, options), -(-blocks * len(phases) // chip)) * warps / QUARTERS
     slower = max(1.0, LONE_WARP / held) * (LONE_BLOCK if held * QUARTERS <= warps else 1.0)
-    arithmetic = slower * (blocks * sum(slots) * warps / (QUARTERS * chip) + max(slots) / 2)
+    spread = slower * (blocks * sum(slots) * warps / (QUARTERS * chip) + max(slots) / 2)
+    longest = math.hypot(max(slots) * max(warps / QUARTERS, LEAST_WARPS),
+                         max(steps) * STEP_CYCLES / (options.stages - 1))
     copied = spec.dtype.itemsize * blocks * sum(steps) * (options.tile_m + options.tile_n) * options.tile_k
-    return layer_cycles(spec.hardware, arithmetic, copied, moved)
+    return START_CYCLES + layer_cycles(spec.hardware, max(spread, longest), copied, moved)
 
 
 def _warp_slots(spec: KernelSpec, options: PhasesMmaOptions, steps: int) -> float:
@@ -100,7 +108,8 @@ def _warp_slots(spec: KernelSpec, options: PhasesMmaOptions, steps: int) -> floa
     across = options.tile_n // options.warps_n // MATRIX_COLUMNS
     copies = (options.tile_m + options.tile_n) * options.tile_k / (vector_of(spec) * threads_of(options))
     depth = (product_slots(spec, down * across, 4 * down + 2 * across) + (down + across / 2) * MATRIX_SLOTS)
-    step = options.tile_k // matrix_depth(spec) * depth + copies * COPY_SLOTS + STEP_SLOTS
+    narrow = NARROW if vector_of(spec) < cell_of(spec) else 1.0
+    step = options.tile_k // matrix_depth(spec) * depth + copies * narrow * COPY_SLOTS + STEP_SLOTS
     return BLOCK_SLOTS + steps * step + down * across * STORE_SLOTS
 
 

@@ -63,7 +63,10 @@ def variants() -> Iterable[Row]:
             {"channels": (16, 16, 4), "joined": 4, "tile": (16, 64, 1, 2)},
             {**SPLIT, "channels": (12, 24, 4), "joined": 2, "tile": (16, 64, 1, 2), "filter": (5, 7)},
             {**POINT, "channels": (48, 32, 4), "joined": 4, "dtype": "bfloat16"}, {"channels": (24, 3, 1)},
-            {**ROUNDED, "channels": (16, 16, 4), "joined": 2, "filter": (2, 3, 2), "layout": "NCHW"}):
+            {**ROUNDED, "channels": (16, 16, 4), "joined": 2, "filter": (2, 3, 2), "layout": "NCHW"},
+            {**POINT, "splits": 1}, {**POINT, "splits": 1, "channels": (3, 64, 1), "dtype": "bfloat16"},
+            {**POINT, **SPLIT, "splits": 1}, {**POINT, "splits": 1, "channels": (16, 16, 4), "joined": 4},
+            {**POINT, "splits": 1, "channels": (12, 24, 4), "joined": 2, "tile": (16, 64, 1, 2)}):
         yield {**USUAL, **changes}
 
 

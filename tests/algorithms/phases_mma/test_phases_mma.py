@@ -151,7 +151,7 @@ def test_layers_in_nchw_go_by_way_of_nhwc(dtype):
     images = layer.dtype.itemsize * 32 * 256 * (28 * 28 + 14 * 14)
     assert made.program.workspace_bytes(layer) == inner.program.workspace_bytes(layer) + images
     little = replace(layer, n=1, c=16, k=16, h=7, w=7)
-    assert plan_layer(little, operation="data_gradient").spec.algorithm == "phases"
+    assert plan_layer(little, operation="data_gradient").spec.algorithm == "phases_gemm"
 
 
 def test_refusals_are_in_words():

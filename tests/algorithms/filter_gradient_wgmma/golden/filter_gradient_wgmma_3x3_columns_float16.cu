@@ -3,7 +3,7 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,64 --filter 128,3,3 --padding 1 --dtype float16 --layout NHWC \
 //     --operation filter_gradient --arch sm_90a --algorithm filter_gradient_wgmma \
-//     --set filters=64 --set columns=256 --set pixels=64 --set stages=3 --set splits=8
+//     --set form=channels --set filters=64 --set columns=256 --set pixels=64 --set stages=3 --set splits=8
 //
 // layer  x[N, H, W, 64] * w[128, 64, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, float16 NHWC; its filter gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

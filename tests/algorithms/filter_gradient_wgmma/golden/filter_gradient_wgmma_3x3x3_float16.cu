@@ -3,7 +3,7 @@
 // Emit it again with
 //   warpconv emit --input N,D,H,W,64 --filter 128,3,3,3 --padding 1 --dtype float16 --layout NHWC \
 //     --operation filter_gradient --index-bits 32 --arch sm_90a --algorithm filter_gradient_wgmma \
-//     --set filters=64 --set columns=256 --set pixels=64 --set stages=3 --set splits=8
+//     --set form=channels --set filters=64 --set columns=256 --set pixels=64 --set stages=3 --set splits=8
 //
 // layer  x[N, D, H, W, 64] * w[128, 64, 3, 3, 3] -> y[N, Z, P, Q, 128], stride 1, padding 1, float16 NHWC; its filter
 //        gradient
