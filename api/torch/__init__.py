@@ -14,8 +14,8 @@ except ImportError as _error:
 from warpconv.runtime.call.volume import conv3d
 from warpconv.runtime.torch import operators as _operators  # noqa: F401 - torch.ops.warpconv
 
-from .convert import Conversion, Row, convert
+from .convert import Conversion, Row, convert, restore
 from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Conversion",
-           "Row", "conv3d", "convert"]
+           "Row", "conv3d", "convert", "restore"]

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
 from warpconv.codegen.dtypes import DType
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
 from warpconv.codegen.hardware import Hardware
 from warpconv.codegen.numerics import Precision
 from warpconv.codegen.spec import Operation
@@ -54,16 +54,14 @@ class Conversion:
         others = [(module, kind) for module, kind in self._changed if type(module) not in (kind, OURS[kind])]
         for module, kind in self._changed:
             if type(module) is OURS[kind]:
-                module.forget_prepared()        # type: ignore[operator]
-                for name in ("frozen", "precision"):
-                    module.__dict__.pop(name, None)
-                module.__class__ = kind
+                _give_back(module, kind)
         self._changed = others
         if others:
             raise ArgumentError(f"{len(others)} of the layers have another class since", argument="model",
                                 value=", ".join(sorted({type(module).__name__ for module, _ in others})),
-                                hint="take parametrizations off first (torch.nn.utils.parametrize."
-                                     "remove_parametrizations), and call undo() again")
+                                hint="take off first what gave it to them (torch.nn.utils.parametrize."
+                                     "remove_parametrizations; a sharded model is converted before it is sharded), "
+                                     "and call undo() again")
 
     def __str__(self) -> str:
         cells = [("layer", "", "converted", "warpconv", "PyTorch", "why")] + [
@@ -72,6 +70,46 @@ class Conversion:
         widths = [max(map(len, column)) for column in zip(*cells)]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in cells)
         return "\n".join(lines)
+
+
+def _give_back(module: torch.nn.Module, kind: type) -> None:
+    """The layer becomes PyTorch's ``kind``, and forgets what only ours has."""
+    module.forget_prepared()        # type: ignore[operator]
+    for name in ("frozen", "precision"):
+        module.__dict__.pop(name, None)
+    module.__class__ = kind
+
+
+def restore(model: torch.nn.Module) -> list[str]:
+    """Make all of warpconv's layers in a model PyTorch's own, whoever made them so: for copies of a converted model
+    and models from files, which no Conversion knows, and before torch.jit.script, fusing and quantizing, which look
+    for PyTorch's classes.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Changed in place; weights and hooks stay as they are. Layers made as warpconv's (padding 'causal') that
+        PyTorch has not stay warpconv's.
+
+    Returns
+    -------
+    list of str
+        The names of the layers that became PyTorch's.
+
+    Raises
+    ------
+    ArgumentTypeError
+        ``model`` is no module.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise ArgumentTypeError("restore takes a module", argument="model", value=type(model).__name__,
+                                hint="a torch.nn.Module")
+    kinds, found = {ours: kind for kind, ours in OURS.items()}, []
+    for name, module in model.named_modules():
+        if type(module) in kinds and getattr(module, "padding", None) != "causal":
+            _give_back(module, kinds[type(module)])
+            found.append(name)
+    return found
 
 
 def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = "estimate",
@@ -133,7 +171,9 @@ def convert(model: torch.nn.Module, example: Any = None, *, where: str | Rule = 
     inputs = None if example is None else sizes.inputs_of(model, example)
     done = Conversion([])
     if where in MEASURED:
-        where = _measured(model, example, inputs or {}, where == "graph", workers, precision)
+        places = {x.device for met in (inputs or {}).values() for x in met if x.is_cuda}
+        with torch.random.fork_rng(places):     # seeded runs stay as they are
+            where = _measured(model, example, inputs or {}, where == "graph", workers, precision)
     try:
         for name, module in list(model.named_modules()):
             if isinstance(module, sizes.CONVOLUTION):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Proxy
 
-from warpconv.codegen.errors import ArgumentError, ArgumentTypeError
+from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.runtime.arrays.readers import torch_element
 from warpconv.runtime.call.conv import conv2d
 from warpconv.runtime.call.filter import Filter
@@ -52,8 +52,8 @@ class _Layer(torch.nn.Module):
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script asks before it reads a module."""
         raise ArgumentTypeError("torch.jit.script does not take warpconv's layers", argument="obj",
-                                value=type(self).__name__, hint="torch.jit.trace, torch.export, or undo() of what "
-                                "convert returned before the model is scripted")
+                                value=type(self).__name__, hint="torch.jit.trace, torch.export, or "
+                                "warpconv.torch.restore(model) before it is scripted")
 
     def _recorded(self, input: Proxy, *more: Any) -> Any:
         """One call of the layer in the graph that torch.fx draws; where the layer is the whole of what is traced, and
@@ -92,9 +92,11 @@ class _Forward(_Layer):
     def forward(self, input: Tensor) -> Tensor:
         if isinstance(input, Proxy):
             return self._recorded(input)        # type: ignore[no-any-return]
-        if not self.training and not torch.compiler.is_compiling() and not has_own_conv_forward(self):
-            parameters = self._parameters
-            weight, bias = parameters.get("weight"), parameters.get("bias")
+        parameters = self._parameters
+        # a bias that is pruned, parametrized or a buffer is an attribute of another kind, and no parameter
+        if (not self.training and "bias" in parameters and not torch.compiler.is_compiling()
+                and not has_own_conv_forward(self)):
+            weight, bias = parameters.get("weight"), parameters["bias"]
             if Prepared.serves(input, weight, bias):
                 geometry, kept = self._geometry(), self.__dict__.get(_NOT_KEPT)
                 if kept is None or kept[:2] != (geometry, self.frozen):
@@ -111,7 +113,7 @@ class _Forward(_Layer):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
-        return self._by(_conv2d, input, weight, bias, self._geometry())
+        return self._by(_conv2d, _plain(input), weight, bias, self._geometry())
 
     def _call(self) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         *args, padding_mode, _ = self._geometry()
@@ -146,6 +148,10 @@ class Conv1d(_Forward, torch.nn.Conv1d):
     def stream(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The outputs of a chunk behind the state that the call for the chunk before returned (None: the first), and
         the next state; for padding 'causal' and stride 1. Raises as warpconv.conv1d does."""
+        if self.padding != "causal" or along(self.stride, 1) != (1,) or self.padding_mode != "zeros":
+            raise ArgumentError("chunks are for causal layers of stride 1 with zeros before them", argument="padding",
+                                value=f"{self.padding!r}, stride={self.stride!r}, padding_mode={self.padding_mode!r}",
+                                hint="Conv1d(..., padding='causal')")
         _check_types(input, self.weight)
         made: tuple[Tensor, Tensor] = conv1d(
             input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
@@ -182,7 +188,7 @@ class Conv3d(_Layer, torch.nn.Conv3d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         _check_types(input, weight)
-        made: Tensor = conv3d(input, weight, bias, self.stride, self.padding, self.dilation, self.groups,
+        made: Tensor = conv3d(_plain(input), weight, bias, self.stride, self.padding, self.dilation, self.groups,
                               padding_mode=self.padding_mode, precision=_precision(self.precision, input))
         return made
 
@@ -199,7 +205,7 @@ class _Transposed(_Layer):
         axes = len(self.kernel_size)
         stride, padding, dilation = (along(each, axes) for each in (self.stride, self.padding, self.dilation))
         more = self._output_padding(input, output_size, stride, padding, self.kernel_size, axes, dilation)
-        return self._by(input, tuple(more))
+        return self._by(_plain(input), tuple(more))
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
         """The layer with an output_padding."""
@@ -230,6 +236,9 @@ class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
     _function = staticmethod(conv_transpose1d)
 
     def _by(self, input: Tensor, more: tuple[int, ...]) -> Tensor:
+        if input.dim() not in (2, 3):
+            raise ShapeError(f"input has {input.dim()} axes, 2 or 3 are needed", argument="input",
+                             value=tuple(input.shape), hint="(N, C, L), or (C, L)")
         stride, padding, dilation = (along(value, 1) for value in (self.stride, self.padding, self.dilation))
         check_output_padding(more, more, stride, padding)       # of one axis, which the plane below has not alone
         made = functional.conv_transpose2d(input.unsqueeze(-2), self.weight.unsqueeze(-2), self.bias, (1, *stride),
@@ -249,6 +258,11 @@ def _precision(precision: str, input: Tensor) -> str:
     if precision == "float32" or input.dtype is torch.float32 and not torch.is_autocast_enabled(input.device.type):
         return precision
     return "float32"
+
+
+def _plain(input: Tensor) -> Tensor:
+    """The input without PyTorch's mark that memory holds the elements with the opposite sign (``z.conj().imag``)."""
+    return input if torch.compiler.is_compiling() else input.resolve_neg()
 
 
 def _check_types(input: Any, weight: Tensor) -> None:

@@ -30,6 +30,7 @@ from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 
 from .arguments import LayerArguments, arguments_of
+from .trained import trained
 
 _entries: dict[tuple[Any, ...], Entry] = {}     # by the signatures of a call's tensors, and its arguments
 conv.on_clear.append(_entries.clear)
@@ -101,6 +102,7 @@ def run_conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
      out_dtype, cast, separable, workspace_limit, precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
+    input, weight = input.resolve_neg(), weight.resolve_neg()       # of complex tensors' parts
     dense = _dense(input)
     # a tensor with gaps may come back in either order, by what is quicker: the compilers were told which
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
@@ -145,7 +147,7 @@ def _made_before(kind: str, first: Tensor, second: Tensor | None, sizes: Sequenc
 def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     """The data and the filter gradient of a layer, by the two functions of a module for its number of axes."""
     def run_input(input_size: Sequence[int], weight: Tensor, grad_output: Tensor, layer: LayerArguments) -> Tensor:
-        grad = _settled(grad_output)
+        grad, weight = _settled(grad_output), weight.resolve_neg()
         remember, made = _made_before("data", grad, weight, input_size, layer)
         if made is not None:
             return made
@@ -157,7 +159,8 @@ def _gradients_of(calls: Any) -> tuple[Callable[..., Tensor], Callable[..., Tens
             precision=precision, remember=remember)
 
     def run_weight(input: Tensor, weight_size: Sequence[int], grad_output: Tensor, layer: LayerArguments) -> Tensor:
-        x = _settled(input)
+        trained.count += 1
+        x, grad_output = _settled(input), grad_output.resolve_neg()
         remember, made = _made_before("filter", x, grad_output, weight_size, layer)
         if made is not None:
             return made
@@ -196,6 +199,7 @@ def run_conv3d(input: Tensor, weight: Tensor, bias: Tensor | None, residual: Ten
      precision) = layer.rest
     if not input.shape[0]:
         return _no_images(input, weight, stride, padding, dilation, groups, padding_mode, out_dtype)
+    input, weight = input.resolve_neg(), weight.resolve_neg()       # of complex tensors' parts
     dense = _dense(input)
     out = None if dense else _output(input, weight, stride, padding, dilation, out_dtype)
     kernel, made = volume.conv3d_and_kernel(
@@ -233,7 +237,9 @@ def _no_images(input: Tensor, weight: Tensor, stride: Sequence[int], padding: Se
 
 
 def _settled(tensor: Tensor) -> Tensor:
-    """The tensor without gaps, in the order that ``memory_format`` tells."""
+    """The tensor without gaps, in the order that ``memory_format`` tells, and without PyTorch's mark that memory holds
+    the elements with the opposite sign."""
+    tensor = tensor.resolve_neg()
     return tensor if _dense(tensor) else tensor.contiguous(memory_format=memory_format(tensor))
 
 

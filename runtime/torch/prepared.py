@@ -16,6 +16,8 @@ from warpconv.runtime.call.quick import Entry
 from warpconv.runtime.call.recording import recording
 from warpconv.runtime.call.watched import is_transforming, wants_grad
 
+from .trained import trained
+
 MOST_INPUTS = 256       # kinds of input that a layer remembers
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -29,6 +31,7 @@ class _Made(NamedTuple):
     filter: Filter
     weight: Tensor      # what it was made of: its memory is held, so that no other weight can get its address
     version: int
+    trained: int        # gradients of weights that there had been
 
 
 class Prepared:
@@ -50,7 +53,7 @@ class Prepared:
         """Whether a call is nothing but an output of the input's type: no gradient, no cast, no compiler, and no tensor
         of a kind of its own, whose memory may hold something else."""
         return (type(input) is Tensor and type(weight) in _PLAIN and (bias is None or type(bias) in _PLAIN)
-                and input.dtype is weight.dtype     # type: ignore[union-attr]
+                and input.dtype is weight.dtype and not input.is_neg()      # type: ignore[union-attr]
                 and not is_transforming(torch) and not wants_grad(torch, input, weight, bias))
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, dilation: Any,
@@ -106,13 +109,15 @@ class Prepared:
         captured = is_captured(weight)
         if weight.is_inference() or captured and not self._frozen or weight.is_cpu and weight.is_shared():
             return None
-        version = weight._version
+        version, count = weight._version, trained.count
         made = self._filters.get(kernel)
         if (made is None or made.version != version or made.weight.data_ptr() != weight.data_ptr()
-                or made.weight.stride() != weight.stride()):
+                or made.weight.stride() != weight.stride()
+                or made.trained != count and weight.requires_grad and not self._frozen):
             if captured:
                 return None
-            made = self._filters[kernel] = _Made(kernel.prepare(weight, separable=False), weight.detach(), version)
+            filter = kernel.prepare(weight, separable=False)
+            made = self._filters[kernel] = _Made(filter, weight.detach(), version, count)
         if captured and not any(kept is made.filter for kept in self._recorded):
             self._recorded.append(made.filter)
         return made.filter

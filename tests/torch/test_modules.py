@@ -116,7 +116,7 @@ def test_a_layer_is_one_call_to_fx(name, args, options):
 @pytest.mark.parametrize("name", CASES)
 def test_scripting_is_refused_in_words(name):
     ours, _, _ = pair(name, *CASES[name][0])
-    with pytest.raises(warpconv.ArgumentTypeError, match="torch.jit.script does not take warpconv's layers.*undo"):
+    with pytest.raises(warpconv.ArgumentTypeError, match="torch.jit.script does not take warpconv's layers.*restore"):
         torch.jit.script(torch.nn.Sequential(ours))
     with pytest.raises(warpconv.ArgumentError, match="output_size"):
         torch.fx.symbolic_trace(layers.ConvTranspose2d(2, 2, 3))
