@@ -83,7 +83,7 @@ def test_a_selection_is_planned_as_its_layer():
 
 def test_who_is_asked():
     assert {row.name for row in serving(Operation.FORWARD)} == set(ALGORITHMS)
-    own = {"phases", "phases_gemm", "phases_mma"}
+    own = {"phases", "phases_gemm", "phases_mma", "phases_wgmma"}
     assert {row.name for row in serving(Operation.DATA_GRADIENT)} == {*ALGORITHMS, *own}
     assert not set(ALGORITHMS) & set(GRADIENTS)
     answers = {found.algorithm: found for found in explain(SAME, operation="data_gradient")}

@@ -1,7 +1,8 @@
 """Which tiles a strided data gradient gets, and what a plan is estimated to cost.
 
 Cycles of instructions, copies and starts are those that fitted the forward kernels of the same instructions on an H200
-(codegen/parts/wgmma.py).
+(codegen/parts/wgmma.py); of 36 layers with twelve plans each (another H200, 2026-11-28) they are off by a tenth, but
+for tiles of 64 channels: HALF_SHARE, FEW_SHARE.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MOST_BOX = 256                  # elements along a dimension of a box
 TURN_CYCLES = 3500.0            # of the launch that puts the filter in order
 TILE_CYCLES = 600.0             # of a tile besides: where it lies, its last products
 STORED_CYCLES = 7.0             # of a thread's sum on its way to memory
+HALF_SHARE = 0.87               # of the estimate that tiles of 64 of more channels take,
+FEW_SHARE = 1.2                 # and where there are fewer
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[PhasesWgmmaOptions]:
@@ -102,7 +105,11 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     copied = 128 * (options.channels + box_pixels(options)) / COPIED_BYTES * max(0.4, active)
     step = max(product, copied, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
     stored = STORED_CYCLES * matrices_of(options) * group_columns(options) / 2
-    tiles = [TILE_CYCLES + stored + phase.taps * -(-spec.k // slice_of(spec)) * step for phase in phases]
+    share = 1.0
+    if options.channels == ROWS and spec.c != ROWS:
+        share = HALF_SHARE if spec.c > ROWS else FEW_SHARE
+    slices = -(-spec.k // slice_of(spec))
+    tiles = [share * (TILE_CYCLES + stored + phase.taps * slices * step) for phase in phases]
     arithmetic = max(each * sum(tiles) / chip + max(tiles) / 2, max(tiles))
     memory = 0.0 if shape is None else MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
     longest = max(arithmetic, memory)
