@@ -31,9 +31,14 @@ class Phase:
         return math.prod(self.met)
 
     @property
+    def place(self) -> tuple[int, ...]:
+        """What tells its pixels and outputs, as the text's table has them."""
+        return (*self.first, *self.met, *self.output)
+
+    @property
     def fields(self) -> tuple[int, ...]:
-        """As the text's table has them."""
-        return (*self.first, *self.met, *self.output, self.first_tap)
+        """The same, and where its taps begin."""
+        return (*self.place, self.first_tap)
 
 
 @dataclass(frozen=True)

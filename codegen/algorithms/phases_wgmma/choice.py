@@ -20,8 +20,8 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, C
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (box_pixels, group_columns, matrices_of, pixels_of, shared_bytes, slice_of, stage_bytes,
-                      store_bytes)
+from .numbers import (box_pixels, group_columns, is_turned, matrices_of, pixels_of, shared_bytes, slice_of,
+                      stage_bytes, store_bytes)
 from .options import PhasesWgmmaOptions
 
 CHANNELS = (64, 128, 256)
@@ -113,7 +113,8 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     arithmetic = max(each * sum(tiles) / chip + max(tiles) / 2, max(tiles))
     memory = 0.0 if shape is None else MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
     longest = max(arithmetic, memory)
-    return START_CYCLES + TURN_CYCLES + longest + (1 - OVERLAPPED) * (arithmetic + memory - longest)
+    turning = TURN_CYCLES if is_turned(spec) else 0.0
+    return START_CYCLES + turning + longest + (1 - OVERLAPPED) * (arithmetic + memory - longest)
 
 
 def instructions(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape) -> float:

@@ -16,6 +16,8 @@ from warpconv.codegen.spec import Epilogue, KernelSpec
 from .options import PhasesWgmmaOptions
 
 MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16s", DType.FLOAT32: "wc_wgmma_tf32s"}
+AS_THEY_LIE = {DType.FLOAT16: "wc_wgmma_halves_a_across", DType.BFLOAT16: "wc_wgmma_bfloat16s_a_across"}
+BOX = 64                        # channels of a box of filters that is copied from w itself
 DEPTH_BYTES = 32                # of a row: an instruction's products
 COLUMN_UNIT = 16                # pixels of a group, of which two matrices are stored at once
 STORED = (64, 48, 32, 16)       # pixels of a group that are stored at once
@@ -30,6 +32,7 @@ class PhasesWgmmaNumbers:
     arguments: tuple[Argument, ...]     # of the product's entry
     shape: WgmmaShape
     multiply: str               # the primitive
+    turned: bool                # whether a launch before puts the filter in order
     phases: tuple[Phase, ...]   # those of the most taps first
     steps: tuple[int, ...]      # outputs from a tap of a phase to the next one, backwards, along each axis
     tap_places: tuple[int, ...]     # of every tap of the filter: where it is among those of the phases
@@ -37,7 +40,8 @@ class PhasesWgmmaNumbers:
     slices: int                 # and steps of a tap
     depth: int                  # filters of an instruction,
     depths: int                 # instructions of a step,
-    depth_cells: int            # and from one to the next, by 16 bytes
+    depth_cells: int            # and from one to the next, by 16 bytes: of pixels,
+    filter_cells: int           # and of filters
     pixels: int                 # columns of the products: a tile's pixels,
     box_pixels: int             # those that are copied,
     spare_cells: int            # and 16 bytes each of the others, which are zero
@@ -57,6 +61,7 @@ class PhasesWgmmaNumbers:
     stores_at: int
     barriers_at: int
     shared_bytes: int
+    filter_boxes: int           # of 64 channels: a stage's filters, where they are copied from w itself
     turn_tiles: tuple[int, int]     # blocks of the launch before: of filters, and of (channel, tap)
     turn_tile: int
     turn_gap: int               # elements beside a row of its tile: a column's lie in different banks
@@ -111,6 +116,12 @@ def shared_bytes(spec: KernelSpec, options: PhasesWgmmaOptions) -> int:
     return options.stages * (stage_bytes(options) + 2 * BARRIER_BYTES) + GROUPS * store_bytes(spec, options)
 
 
+def is_turned(spec: KernelSpec) -> bool:
+    """Whether the filter is put in order before: of one tap and 16 bits it is multiplied as it lies, its channels side
+    by side."""
+    return max(spec.taps) > 1 or not spec.dtype.is_half
+
+
 def slice_of(spec: KernelSpec) -> int:
     """Filters of a step: a row."""
     return ROW_BYTES // spec.dtype.itemsize
@@ -123,10 +134,14 @@ def make_numbers(spec: KernelSpec, options: PhasesWgmmaOptions,
     copied, ring = box_pixels(options), options.stages * stage_bytes(options)
     stores = store_bytes(spec, options)
     return PhasesWgmmaNumbers(
-        arguments=arguments, shape=WgmmaShape.of(columns), multiply=MULTIPLY[spec.dtype], phases=phases_of(spec),
+        arguments=arguments, shape=WgmmaShape.of(columns),
+        multiply=(MULTIPLY if is_turned(spec) else AS_THEY_LIE)[spec.dtype], turned=is_turned(spec),
+        phases=phases_of(spec),
         steps=steps_of(spec), tap_places=tuple(place.before + place.index for place in places_of(spec)),
         slice=slice_of(spec), slices=-(-spec.k // slice_of(spec)), depth=depth, depths=slice_of(spec) // depth,
-        depth_cells=DEPTH_BYTES // CELL_BYTES, pixels=pixels, box_pixels=copied,
+        depth_cells=DEPTH_BYTES // CELL_BYTES,
+        filter_cells=(DEPTH_BYTES if is_turned(spec) else ROW_BYTES * depth) // CELL_BYTES,
+        filter_boxes=options.channels // BOX, pixels=pixels, box_pixels=copied,
         spare_cells=(pixels - copied) * ROW_BYTES // CELL_BYTES, matrices=matrices_of(options),
         group_channels=ROWS * matrices_of(options) if shared_out(options) else 0,
         group_pixels=0 if shared_out(options) else columns, channel_tiles=-(-spec.c // options.channels),

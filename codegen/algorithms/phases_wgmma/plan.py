@@ -7,7 +7,8 @@ The pixels of one phase of the stride meet the same taps, at outputs next to eac
 phase, channels x pixels over taps and filters, all phases in one launch, those of the most taps first. The tensor
 memory accelerator copies boxes of pixels of dy, shifted tap by tap, zeros beside the image, and of the filter into a
 ring in shared memory; two groups of four warps multiply them (wgmma), sums in float32. Pixels that no output has seen
-become zero. A launch before it puts the filter in the order of its products. The text is for sm_90a.
+become zero. A launch before it puts the filter in the order of its products, but for filters of one tap in 16 bits:
+wgmma takes these as they lie, the channels of a filter side by side. The text is for sm_90a.
 
 In NCHW launches before and behind it change the order of dy and dx. float32 elements are rounded to TF32 as they come.
 """
@@ -34,7 +35,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
 from .choice import candidates, choice, instructions, products_of, tile_refusal
-from .numbers import TURN_ROWS, TURN_TILE, PhasesWgmmaNumbers, make_numbers, slice_of
+from .numbers import BOX, TURN_ROWS, TURN_TILE, PhasesWgmmaNumbers, is_turned, make_numbers, slice_of
 from .options import PhasesWgmmaOptions
 
 TURNED, TURN = "turned", "turn_filter"      # the filter in the order of the products, and the entry that makes it
@@ -72,9 +73,12 @@ def plan(spec: KernelSpec, options: PhasesWgmmaOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
-    multiples = {"dy": ALIGNMENT} | ({"dx": STORED_BYTES} if spec.dtype.is_half else {})
+    multiples = {"dy": ALIGNMENT, **({"dx": STORED_BYTES} if spec.dtype.is_half else {}),
+                 **({} if is_turned(spec) else {"w": ALIGNMENT})}
     arguments = tuple(replace(a, multiple_of=multiples.get(a.name, a.multiple_of)) for a in gradient_arguments(spec))
-    arguments += (Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
+    turned = is_turned(spec)
+    if turned:
+        arguments += (Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
     taken = named(arguments, *(d.argument for d in descriptors), "bias", "dx", *sizes_of(spec)[:3])
     numbers = make_numbers(spec, options, taken)
@@ -88,16 +92,20 @@ def plan(spec: KernelSpec, options: PhasesWgmmaOptions) -> KernelPlan:
     workspace = Workspace(name=TURNED, bytes_each=spec.w_dtype.itemsize * spec.k * spec.reduction, last_step=1)
     return KernelPlan(
         spec=spec, options=options, numbers=numbers, templates=("phases_wgmma/kernel.cu.jinja",),
-        program=Program(arguments=arguments, steps=(turn, product), workspaces=(workspace,), descriptors=descriptors),
+        program=Program(arguments=arguments, steps=(turn, product) if turned else (product,),
+                        workspaces=(workspace,) if turned else (), descriptors=descriptors),
         cost=_cost(spec, numbers), phrase=_phrase(spec, options, numbers))
 
 
 def _descriptors(spec: KernelSpec, options: PhasesWgmmaOptions) -> tuple[Descriptor, ...]:
-    """Those of dy, and of the filter as the launch before leaves it."""
+    """Those of dy, and of the filter as the launch before leaves it, or as it is."""
     each, rounded = slice_of(spec), spec.dtype is DType.FLOAT32
     n, p, q = (Length(by=(size,)) for size in (Dimension.N, Dimension.P, Dimension.Q))
     gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), q, p, n),
                            box=(each, options.columns, options.rows, options.images), rounded=rounded)
+    if not is_turned(spec):
+        sizes = Length(each=spec.c), Length(each=spec.k)
+        return gradients, Descriptor(argument="filter_map", of="w", dtype=spec.dtype, box=(BOX, each), sizes=sizes)
     filters = Descriptor(argument="filter_map", of=TURNED, dtype=spec.dtype, box=(each, options.channels, 1),
                          sizes=(Length(each=spec.k), Length(each=spec.c), Length(each=math.prod(spec.taps))),
                          rounded=rounded)

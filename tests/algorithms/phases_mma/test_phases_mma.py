@@ -63,8 +63,9 @@ def test_the_transposed_layers_bias(channels):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_the_rule_takes_it_for_dense_layers(c, h, k, r, dtype):
     layer = ConvShape(n=32, c=c, h=h, w=h, k=k, r=r, s=r, padding=r // 2, stride=2, dtype=dtype, layout="NHWC")
-    for arch in ("sm_80", "sm_90", "sm_120"):
+    for arch in ("sm_80", "sm_100", "sm_120"):
         assert plan_layer(layer, operation="data_gradient", arch=arch).spec.algorithm == NAME
+    assert plan_layer(layer, operation="data_gradient", arch="sm_90").spec.algorithm == "phases_wgmma"
     assert plan_layer(layer, operation="data_gradient", arch="sm_75").spec.algorithm == "phases_gemm"
 
 
@@ -143,11 +144,11 @@ def test_infinities_nan_and_what_the_scale_has_no_room_for():
 def test_layers_in_nchw_go_by_way_of_nhwc(dtype):
     """Where that is sooner: not where there is little work. All demands on addresses are gone with it."""
     layer = ConvShape(n=32, c=256, h=28, w=28, k=256, r=3, s=3, padding=1, stride=2, dtype=dtype)
-    made = plan_layer(layer, operation="data_gradient", algorithm=NAME if dtype == "float32" else "auto")
+    made = plan_layer(layer, operation="data_gradient", algorithm=NAME if dtype == "float32" else "auto", arch="sm_80")
     assert made.spec.algorithm == NAME and made.spec.layout is Layout.NCHW
     assert [step.entry for step in made.program.steps] == ["dy_to_nhwc", "turn_filter", made.spec.name, "dx_to_nchw"]
     assert all(a.multiple_of == 1 for a in made.program.arguments if a.name in ("dy", "dx"))
-    inner = plan_layer(replace(layer, layout=Layout.NHWC), operation="data_gradient", algorithm=NAME)
+    inner = plan_layer(replace(layer, layout=Layout.NHWC), operation="data_gradient", algorithm=NAME, arch="sm_80")
     images = layer.dtype.itemsize * 32 * 256 * (28 * 28 + 14 * 14)
     assert made.program.workspace_bytes(layer) == inner.program.workspace_bytes(layer) + images
     little = replace(layer, n=1, c=16, k=16, h=7, w=7)

@@ -51,6 +51,18 @@ def test_layers_in_nchw_go_by_way_of_nhwc():
     assert all(a.multiple_of == 1 for a in made.program.arguments if a.name in ("dy", "dx"))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("size", [1, 3])
+def test_filters_of_one_tap_are_read_as_they_lie(dtype, size):
+    """In 16 bits: no launch and no memory besides."""
+    made = plan_layer(layer(256, 14, 512, size, dtype=dtype), operation="data_gradient", algorithm=NAME,
+                      precision="tf32" if dtype == "float32" else "float32")
+    in_place = size == 1 and dtype != "float32"
+    assert [step.entry for step in made.program.steps] == ([] if in_place else ["turn_filter"]) + [made.spec.name]
+    assert bool(made.program.workspaces) is not in_place
+    assert {d.argument: d.of for d in made.program.descriptors}["filter_map"] == ("w" if in_place else "turned")
+
+
 def test_small_planes_of_several_images_share_a_tile():
     made = plan_layer(layer(1024, 14, 2048, 1), operation="data_gradient", arch="sm_90", algorithm=NAME)
     assert made.options.images > 1 and (made.options.rows, made.options.columns) == (7, 7)

@@ -170,6 +170,25 @@ def test_products_of_both_operands_across(kind):
     assert np.all((abs(y - (before + wide_a @ wide_b)) <= magnitude * 2**-20)[:, :128]) and np.isnan(y[:, 128:]).all()
 
 
+@pytest.mark.parametrize("kind", ("halves", "bfloat16s"))
+def test_products_of_the_first_operand_across(kind):
+    """a as [product][row] alone."""
+    rng = np.random.default_rng(4)
+    a, b = drawn(rng, kind, 64, 64), drawn(rng, kind, 72, 64)
+    before, y = rng.standard_normal((64, 72)).astype(np.float32), np.full((64, 72), np.nan, np.float32)
+    text = PRODUCT
+    for rows, columns in (("wc_wgmma_{type}", "wc_wgmma_{type}_a_across"), ("a + 2 * k", "a + 128 * k"),
+                          ("wc_descriptor_rows_{row}(shared)", "wc_descriptor_columns_128(shared, 0)")):
+        assert rows in text
+        text = text.replace(rows, columns)
+    ring(text.format(n=72, row=128, type=kind, adds="true", each=16), PARAMETERS,
+         [of(read(a, "a"), (64, 64), swizzle=128), of(read(b, "b"), (64, 72), swizzle=128), read(before, "before"),
+          written(y), np.int32(0), np.int32(72), np.int32(64), np.int32(128 * (64 + 72))])
+    wide_a, wide_b = to_float64(a, kind).T, to_float64(b, kind).T
+    magnitude = abs(before) + abs(wide_a) @ abs(wide_b)
+    assert np.all(abs(y - (before + wide_a @ wide_b)) <= magnitude * 2**-20)
+
+
 def test_a_box_of_columns_that_is_filled_in_part_is_reported():
     a, b = np.zeros((64, 64), np.uint16), np.zeros((64, 64), np.uint16)
     before, y = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)

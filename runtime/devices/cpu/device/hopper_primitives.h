@@ -74,6 +74,14 @@ __forceinline__ void wc_wgmma_tf32s(float (&sums)[Sums], unsigned long long a, u
     wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_TF32, 0);
 }
 template <int Sums>
+__forceinline__ void wc_wgmma_halves_a_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF, WCPU_A_ACROSS);
+}
+template <int Sums>
+__forceinline__ void wc_wgmma_bfloat16s_a_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
+    wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_BFLOAT16, WCPU_A_ACROSS);
+}
+template <int Sums>
 __forceinline__ void wc_wgmma_halves_b_across(float (&sums)[Sums], unsigned long long a, unsigned long long b, bool adds) {
     wcpu_wgmma(wcpu_self(), sums, 2 * Sums, a, b, adds, WCPU_HALF, WCPU_B_ACROSS);
 }

@@ -15,19 +15,17 @@
 // next to each other. A tile of channels times pixels of a phase is a product of matrices on the tensor cores of four
 // warps (wgmma), over the phase's taps and the filters; pixels of a phase without taps are zero. One thread of a block
 // keeps the tensor memory accelerator (TMA) copying: a box of dy's pixels for each tap, 64 filters of each at a time,
-// and the same of the filter, which an entry before it leaves in that order; two groups of four warps multiply what has
-// come. Blocks take tiles until none is left.
+// and the same of the filter as it lies, its channels side by side; two groups of four warps multiply what has come.
+// Blocks take tiles until none is left.
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
 // dy_map: dy as (128, Q, P, N) of bfloat16, the innermost first, tiled, boxes of 64 x 7 x 7 x 3, 128-byte swizzle,
 // zeros outside
 //
-// filter_map: turned as (128, 256, 1) of bfloat16, the innermost first, tiled, boxes of 64 x 256 x 1, 128-byte swizzle,
-// zeros outside
+// filter_map: w as (256, 128) of bfloat16, the innermost first, tiled, boxes of 64 x 64, 128-byte swizzle, zeros
+// outside
 constexpr int C = 256;                          // channels of a pixel of dx
-constexpr int K = 128;                          // channels of a pixel of dy: filters
-constexpr int R = 1;                            // filter rows
 constexpr int STRIDE_H = 2;                     // input rows from one output to the next
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int ALL_PHASES = 4;                   // phases of the stride
@@ -39,7 +37,9 @@ constexpr int SPARE_CELLS = 104;                // 16 bytes each: of pixels behi
 constexpr int SLICE = 64;                       // filters of a step
 constexpr int SLICES = 2;                       // steps of a tap
 constexpr int DEPTHS = 4;                       // of 16 filters: a step's instructions
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next, of pixels,
+constexpr int FILTER_CELLS = 128;               // and of filters
+constexpr int FILTER_BOXES = 4;                 // of 64 channels: a stage's filters
 constexpr int ROW_BYTES = 128;                  // of shared memory: a step's filters of a pixel, or of a channel
 constexpr int BOX_BYTES = 51584;                // that are copied for a stage
 constexpr int PIXEL_BYTES = 20480;              // of shared memory: of a stage's pixels,
@@ -54,24 +54,19 @@ constexpr int STORES = 212992;                  // where the groups' buffers of 
 constexpr int STORE_BYTES = 4096;               // of a buffer,
 constexpr int STORE_PIXELS = 32;                // pixels in it, of 64 channels,
 constexpr int PARTS = 5;                        // and how often it is filled for a matrix
-constexpr int TURN_TILE = 32;                   // filters, and taps of channels, that a block puts in order
-constexpr int TURN_ROWS = 8;                    // rows of its threads
-constexpr int FILTER_TILES = 4;                 // such tiles of the filters,
-constexpr int WINDOW_TILES = 8;                 // and of the taps of the channels
 constexpr int THREADS = 384;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-using element = unsigned short;                 // bfloat16, as bits
 
-// A phase: its first pixel, how many rows and columns of taps it meets, the output where that pixel meets the first of
-// them, and how many taps the phases before it have.
+// A phase: its first pixel, how many rows and columns of taps it meets, and the output where that pixel meets the first
+// of them.
 struct Phase {
-    int row, column, tap_rows, tap_columns, up, left, first_tap;
+    int row, column, tap_rows, tap_columns, up, left;
 };
 __device__ const Phase PHASES[4] = {
-    {0, 0, 1, 1, 0, 0, 0},
-    {0, 1, 1, 0, 0, 0, 1},
-    {1, 0, 0, 1, 0, 0, 1},
-    {1, 1, 0, 0, 0, 0, 1}
+    {0, 0, 1, 1, 0, 0},
+    {0, 1, 1, 0, 0, 0},
+    {1, 0, 0, 1, 0, 0},
+    {1, 1, 0, 0, 0, 0}
 };
 
 // A descriptor, as the driver encodes it.
@@ -92,11 +87,12 @@ __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, uns
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
-__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
 __device__ __forceinline__ void wc_tma_load_4(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-__device__ __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[80], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %82, 0; wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, %80, %81, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ unsigned long long wc_descriptor_columns_128(const void* rows, int next) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | (unsigned long long)(next / 16) << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_bfloat16s_a_across(float (&sums)[80], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %82, 0; wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, %80, %81, adds, 1, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]) : "l"(a), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[80]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]), "+f"(sums[62]), "+f"(sums[63]), "+f"(sums[64]), "+f"(sums[65]), "+f"(sums[66]), "+f"(sums[67]), "+f"(sums[68]), "+f"(sums[69]), "+f"(sums[70]), "+f"(sums[71]), "+f"(sums[72]), "+f"(sums[73]), "+f"(sums[74]), "+f"(sums[75]), "+f"(sums[76]), "+f"(sums[77]), "+f"(sums[78]), "+f"(sums[79]) : : "memory"); }
@@ -144,8 +140,9 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
                 wc_barrier_wait(freed + stage, parity);
                 wc_barrier_expect(filled + stage, BOX_BYTES);
                 wc_tma_load_4(to, dy_map, filled + stage, slice * SLICE, q, p, place.image);
-                wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, slice * SLICE, place.first_channel,
-                    phase.first_tap + tap);
+                for (int i = 0; i < FILTER_BOXES; ++i)
+                    wc_tma_load_2(to + PIXEL_BYTES + i * (64 * ROW_BYTES), filter_map, filled + stage,
+                        place.first_channel + i * 64, slice * SLICE);
                 if (++stage == STAGES) {
                     stage = 0;
                     parity ^= 1;
@@ -167,13 +164,13 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         const unsigned char* const at = ring + stage * STAGE_BYTES;
         const unsigned long long pixels = wc_descriptor_rows_128(at);
         const unsigned long long filters =
-            wc_descriptor_rows_128(at + PIXEL_BYTES + group * GROUP_CHANNELS * ROW_BYTES);
+            wc_descriptor_columns_128(at + PIXEL_BYTES + group * GROUP_CHANNELS * ROW_BYTES, 64 * ROW_BYTES);
         wc_wgmma_fence();
 #pragma unroll
         for (int depth = 0; depth < DEPTHS; ++depth)
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
-                wc_wgmma_bfloat16s(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * DEPTH_CELLS,
+                wc_wgmma_bfloat16s_a_across(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * FILTER_CELLS,
                     pixels + depth * DEPTH_CELLS, true);
         wc_wgmma_commit();
         if (step > 0) {
@@ -189,30 +186,6 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
 #pragma unroll
     for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
     if (steps > 0 && thread == 0) wc_barrier_arrive(freed + before);
-}
-
-// Where each tap is among those of the phases.
-__device__ const int TAP_PLACES[1] = {0};
-
-// The filter w[k][c][r][s] as [tap][c][k]: tiles of filters x (channel, tap) through shared memory.
-extern "C" __global__ void __launch_bounds__(256)
-turn_filter(const element* __restrict__ w, element* __restrict__ turned) {
-    __shared__ element tile[TURN_TILE][TURN_TILE + 2];
-    constexpr int TAPS = R, WINDOW = C * TAPS;          // of a filter
-    const int first = blockIdx.x % WINDOW_TILES * TURN_TILE,
-        first_k = blockIdx.x / WINDOW_TILES % FILTER_TILES * TURN_TILE;
-#pragma unroll
-    for (int i = threadIdx.y; i < TURN_TILE; i += TURN_ROWS) {
-        const int k = first_k + i, at = first + threadIdx.x;
-        if (k < K && at < WINDOW) tile[i][threadIdx.x] = w[(index_t)k * WINDOW + at];
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = threadIdx.y; i < TURN_TILE; i += TURN_ROWS) {
-        const int k = first_k + threadIdx.x, at = first + i;
-        if (k < K && at < WINDOW) turned[((index_t)TAP_PLACES[at % TAPS] * C + at / TAPS) * K + k] =
-            tile[threadIdx.x][i];
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)

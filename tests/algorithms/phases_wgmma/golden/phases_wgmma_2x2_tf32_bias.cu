@@ -38,7 +38,8 @@ constexpr int COLUMNS = 16;                     // and columns
 constexpr int SLICE = 32;                       // filters of a step
 constexpr int SLICES = 4;                       // steps of a tap
 constexpr int DEPTHS = 4;                       // of 8 filters: a step's instructions
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next, of pixels,
+constexpr int FILTER_CELLS = 2;                 // and of filters
 constexpr int ROW_BYTES = 128;                  // of shared memory: a step's filters of a pixel, or of a channel
 constexpr int BOX_BYTES = 24576;                // that are copied for a stage
 constexpr int PIXEL_BYTES = 16384;              // of shared memory: of a stage's pixels,
@@ -167,7 +168,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         for (int depth = 0; depth < DEPTHS; ++depth)
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
-                wc_wgmma_tf32s(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * DEPTH_CELLS,
+                wc_wgmma_tf32s(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * FILTER_CELLS,
                     pixels + depth * DEPTH_CELLS, true);
         wc_wgmma_commit();
         if (step > 0) {

@@ -39,7 +39,8 @@ constexpr int SPARE_CELLS = 96;                 // 16 bytes each: of pixels behi
 constexpr int SLICE = 64;                       // filters of a step
 constexpr int SLICES = 2;                       // steps of a tap
 constexpr int DEPTHS = 4;                       // of 16 filters: a step's instructions
-constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next, of pixels,
+constexpr int FILTER_CELLS = 2;                 // and of filters
 constexpr int ROW_BYTES = 128;                  // of shared memory: a step's filters of a pixel, or of a channel
 constexpr int BOX_BYTES = 41472;                // that are copied for a stage
 constexpr int PIXEL_BYTES = 26624;              // of shared memory: of a stage's pixels,
@@ -173,7 +174,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         for (int depth = 0; depth < DEPTHS; ++depth)
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
-                wc_wgmma_halves(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * DEPTH_CELLS,
+                wc_wgmma_halves(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * FILTER_CELLS,
                     pixels + depth * DEPTH_CELLS, true);
         wc_wgmma_commit();
         if (step > 0) {
