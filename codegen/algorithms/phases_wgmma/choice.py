@@ -1,8 +1,8 @@
 """Which tiles a strided data gradient gets, and what a plan is estimated to cost.
 
 Cycles of instructions, copies and starts are those that fitted the forward kernels of the same instructions on an H200
-(codegen/parts/wgmma.py); of 36 layers with twelve plans each (another H200, 2026-11-28) they are off by a tenth, but
-for tiles of 64 channels: HALF_SHARE, FEW_SHARE.
+(codegen/parts/wgmma.py); tiles, their stores and those of 64 channels by what was timed of 36 layers with twelve plans
+each, and of 80 others (two H200s, 2026-11-28), of which estimates are off by a tenth.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ COLUMNS = (4, 8, 16, 32, 64)
 UNKNOWN_PLANE = (28, 28)        # pixels of a phase, where no layer is known
 MOST_BOX = 256                  # elements along a dimension of a box
 TURN_CYCLES = 3500.0            # of the launch that puts the filter in order
-TILE_CYCLES = 600.0             # of a tile besides: where it lies, its last products
-STORED_CYCLES = 7.0             # of a thread's sum on its way to memory
+TILE_CYCLES = 1800.0            # of a tile besides: where it lies, its first and its last products,
+EMPTY_CYCLES = 200.0            # and of one that no tap meets
+STORED_CYCLES = 9.0             # of a thread's sum on its way to memory
 HALF_SHARE = 0.87               # of the estimate that tiles of 64 of more channels take,
-FEW_SHARE = 1.2                 # and where there are fewer
+FEW_SHARE, FEW_CHANNELS = 1.2, 45   # and where there are fewer: the channels below which it is in inverse proportion
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[PhasesWgmmaOptions]:
@@ -107,9 +108,10 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     stored = STORED_CYCLES * matrices_of(options) * group_columns(options) / 2
     share = 1.0
     if options.channels == ROWS and spec.c != ROWS:
-        share = HALF_SHARE if spec.c > ROWS else FEW_SHARE
+        share = HALF_SHARE if spec.c > ROWS else max(FEW_SHARE, FEW_CHANNELS / spec.c)
     slices = -(-spec.k // slice_of(spec))
-    tiles = [share * (TILE_CYCLES + stored + phase.taps * slices * step) for phase in phases]
+    tiles = [share * ((TILE_CYCLES if phase.taps else EMPTY_CYCLES) + stored + phase.taps * slices * step)
+             for phase in phases]
     arithmetic = max(each * sum(tiles) / chip + max(tiles) / 2, max(tiles))
     memory = 0.0 if shape is None else MEMORY_SHARE * shape.bytes_moved / spec.hardware.copied_bytes
     longest = max(arithmetic, memory)
