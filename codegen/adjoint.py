@@ -14,6 +14,7 @@ import functools
 import math
 from collections import Counter
 
+from .batch import assumed_batch, batch_matters
 from .border import Border
 from .classes import replace
 from .descriptors import Descriptor
@@ -47,6 +48,15 @@ def refusal(layer: Layer) -> str | None:
     if any(side >= extent for extent, sides in zip(layer.extents, layer.padding) for side in sides):
         return "the data gradient of a layer with more padding than its filter spans is no forward layer"
     return None
+
+
+def products_of(layer: ConvShape, operation: Operation) -> int:
+    """The products of each sum of an operation."""
+    if operation is Operation.DATA_GRADIENT:
+        return layer_of(layer).reduction if refusal(layer) is None else least_products(layer)
+    if operation is Operation.FILTER_GRADIENT:      # of the fewest images that share the kernel
+        return math.prod(layer.outputs) * (assumed_batch(layer) if batch_matters(layer) else 1)
+    return layer.reduction
 
 
 def least_products(layer: Layer) -> int:

@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Protocol
 
 from . import adjoint
 from .algorithm import Algorithm
-from .batch import assumed_batch, batch_matters
+from .batch import assumed_batch
 from .classes import dataclass, replace
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
@@ -318,13 +317,8 @@ def _plan(row: Algorithm, request: Request) -> KernelPlan:
 
 def _spec(row: Algorithm, request: Request) -> KernelSpec:
     """What the algorithm's kernel for a request is: of the arithmetic that answers it, that which it has."""
-    layer, products = request.layer, request.layer.reduction
-    if request.operation is Operation.DATA_GRADIENT:        # the sums are those of the gradient
-        forward = adjoint.refusal(layer) is None
-        products = adjoint.layer_of(layer).reduction if forward else adjoint.least_products(layer)
-    elif request.operation is Operation.FILTER_GRADIENT:    # of the fewest images that share the kernel
-        products = math.prod(layer.outputs) * (assumed_batch(layer) if batch_matters(layer) else 1)
-    return request.spec(row.name, row.numerics_for(request.numerics, layer.dtype, products))
+    products = adjoint.products_of(request.layer, request.operation)
+    return request.spec(row.name, row.numerics_for(request.numerics, request.layer.dtype, products))
 
 
 def _within(limit: int | None, row: Algorithm, made: KernelPlan, shape: ConvShape,

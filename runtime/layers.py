@@ -93,7 +93,7 @@ class NamedLayer:
         if self.algorithm != "auto" or self.settings or target.feature or made.spec.arch == target:
             return None
         answers = explain(self.shape, arch=target, epilogue=self.epilogue, numerics=self.numerics,
-                          workspace_limit=env.settings().workspace_limit)
+                          workspace_limit=env.settings().workspace_limit, operation=self.operation)
         return next((a.plan for a in answers if a.plan is not None and a.plan.spec.arch == target), None)
 
     def __str__(self) -> str:

@@ -106,13 +106,18 @@ def _show_launches(out: Any, record: Any) -> None:
 
 def _show_cost(out: Any, record: Any) -> None:
     cost = record.cost
-    heading(out, "planned", f"for a {cost['unit']}: {cost['warp_loads']} warp loads, {cost['shuffles']} shuffles, "
+    heading(out, "planned", f"for {_one(cost['unit'])}: {cost['warp_loads']} warp loads, {cost['shuffles']} shuffles, "
                             f"{cost['fma']} FMA a lane; plain loading would take {cost['direct_loads']} loads")
     if record.measured is None:
         heading(out, "measured", f"not: {record.measured_reason}")
         return
     show_measured(out, record.measured, "the text above" if record.source is not None else
                   "the emitted text" if record.changed_lines is None else "the given text")
+
+
+def _one(unit: str) -> str:
+    """What a plan's cost is counted for, with its article."""
+    return f"a {unit}" if unit[0].isalpha() and not unit.startswith("a ") else unit
 
 
 def show_measured(out: Any, measured: Any, text: str) -> None:

@@ -131,13 +131,12 @@ def plan_of(ask: Ask) -> KernelPlan:
 
 def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
     """A kernel for the same layer that takes arrays at any address: the same algorithm without vectors, or the one that
-    serves all layers of its operation."""
+    serves all layers of its operation; of products in parts float32's own, where it has no such."""
     def other(algorithm: str, **settings: Any) -> Kernel:
         values = tuple(settings.items())
         return kernel_of(ask._replace(request=replace(ask.request, algorithm=algorithm, settings=values)))
 
-    vectors = {} if kernel.plan is None else {
-        name: 1 for name in ("vector", "load_vector", "lane_vector") if name in kernel.plan.settings()}
+    vectors = {} if kernel.plan is None else {name: 1 for name in _VECTORS if name in kernel.plan.settings()}
     if vectors:
         try:
             found = other(kernel.spec.algorithm, **vectors)
@@ -153,9 +152,15 @@ def anywhere(kernel: Kernel, ask: Ask) -> Kernel:
             return other(algorithm, **values)
         except UnsupportedSpec:
             pass
-    return other(last, **settings)
+    try:
+        return other(last, **settings)
+    except UnsupportedSpec:
+        if ask.request.numerics not in (Numerics.TF32X3, Numerics.FP16X3):
+            raise
+        return anywhere(kernel, ask._replace(request=replace(ask.request, numerics=Numerics.FLOAT32)))
 
 
+_VECTORS = ("vector", "load_vector", "lane_vector", "vector_m", "vector_n")     # of plan values
 _ALONE = {"vector": 1, "load_vector": 1, "lane_vector": 1}
 # what takes arrays at any address, the quicker first; the last serves every layer
 _ANY_IMAGES: dict[Operation, list[tuple[str, dict[str, int]]]] = {

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from warpconv.codegen.adjoint import layer_of, refusal
+from warpconv.codegen.adjoint import products_of
 from warpconv.codegen.errors import DeviceError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch
 from warpconv.codegen.shape import ConvShape
@@ -31,9 +31,9 @@ def serves(spec: KernelSpec, shape: ConvShape, epilogue: Sequence[Epilogue],
            numerics: Numerics = Numerics.FLOAT32, operation: Operation = Operation.FORWARD) -> bool:
     """Whether a kernel computes this layer: all that is baked into it is the same, with arithmetic that answers what is
     asked, and its indices are wide enough."""
-    summed = layer_of(shape) if operation is Operation.DATA_GRADIENT and refusal(shape) is None else shape
+    answers = numerics.answers(shape.dtype, products_of(shape, operation))
     wanted = (KernelSpec.of(shape, algorithm=spec.algorithm, arch=spec.arch, epilogue=epilogue, numerics=answer,
-                            operation=operation) for answer in numerics.answers(shape.dtype, summed.reduction))
+                            operation=operation) for answer in answers)
     same = {"index_bits": spec.index_bits}
     if spec.takes_border(shape.padding_value):      # a value of the kernel's kind, or that in an older one's text
         same |= {"border_value": spec.border_value, "padding_value": spec.padding_value}

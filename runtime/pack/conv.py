@@ -243,7 +243,7 @@ class PackConv(Shared):
                              hint=f"an input like {built.output_shape}")
         sizes = dict(zip("dhw"[-len(built.image):], (whole + (size - was) * step for whole, size, was, step in zip(
             built.image, image, built.outputs, built.stride))))
-        return replace(built, n=n, **sizes)
+        return replace(built, n=n, layout=self._spec.layout, **sizes)    # of single pixels the kernel's order
 
 
 def _transposed(kernel: Kernel, *call: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError, KernelNotBuilt, PackError
 from warpconv.codegen.hardware import DEFAULT_ARCH, Arch, Hardware
 from warpconv.codegen.request import Request, of_pixels
@@ -151,7 +152,8 @@ class Pack(Shared):
     def find(self, request: Request, *, device: int | None, exact: bool = False) -> Kernel | None:
         """As specialize, with a GPU's ordinal (None: the CPU device), and None where the pack has no such kernel. One
         that leans on a library is found by its name alone, as select() leaves it to those who name it. ``exact``: only
-        those built for the request's architecture."""
+        those built for the request's architecture. Of single pixels, whose memory is the same in both orders, kernels
+        for the other one are looked at last."""
         shape, algorithm, near = request.layer, request.algorithm, _device_arch(device)
         fitting = [record for record in self._manifest.records
                    if algorithm in ("auto", record.kernel.spec.algorithm)
@@ -169,6 +171,8 @@ class Pack(Shared):
                 too_new = too_new or error
         if too_new is not None:
             raise too_new
+        if shape.layout is Layout.NHWC and of_pixels(other := replace(shape, layout=Layout.NCHW)) == shape:
+            return self.find(replace(request, layer=other), device=device, exact=exact)
         return None
 
     def _record(self, kernel: str) -> Record:

@@ -137,6 +137,13 @@ def copies_of(spec: KernelSpec, options: FilterGradientMmaOptions, tile: int, ve
                   mask=mask)
 
 
+def is_paired(spec: KernelSpec, options: FilterGradientMmaOptions) -> bool:
+    """Whether neighbouring sums begin at even places; a gradient that is written element by element asks for no
+    address."""
+    alone = partial_sums.is_direct(spec, options.splits) and options.vector_m == options.vector_n == 1
+    return not alone and (spec.reduction if options.joined == 1 else spec.channels) % 2 == 0
+
+
 def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
@@ -152,7 +159,7 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
         m_tiles=-(-tiled.filters // options.tile_m), n_tiles=-(-tiled.reduction // options.tile_n),
         guard_filters=tiled.filters % options.tile_m != 0, guard_columns=tiled.reduction % options.tile_n != 0,
-        paired=(spec.reduction if options.joined == 1 else spec.channels) % 2 == 0,
+        paired=is_paired(spec, options),
         gradient_elements=options.tile_m * options.tile_p,
         stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(spec, options),
         stages_ahead=options.stages - 2, sum_rows=rows, sum_columns=partial_sums.THREADS // rows,

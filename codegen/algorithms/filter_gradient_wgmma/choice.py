@@ -63,11 +63,11 @@ def _tiles(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> int:
 def form_refusal(spec: KernelSpec, form: Form) -> str | None:
     """Why the layer cannot have its pixels so, but for what its descriptors ask, in words, or None."""
     if form is Form.PLANES:
-        if spec.layout is not Layout.NCHW or not spec.is_pointwise or spec.is_volume or spec.c % 2:
-            return "planes are for 1x1 layers in NCHW, of stride 1, without padding and of an even number of channels"
-        return None
+        if spec.layout is not Layout.NCHW or not spec.is_pointwise or spec.is_volume:
+            return "planes are for 1x1 layers in NCHW, of stride 1 and without padding"
+        return f"planes of {spec.c} channels (an even number is needed)" if spec.c % 2 else None
     if spec.dtype is DType.FLOAT32:
-        return "float32 is served as planes alone: 1x1 layers in NCHW"
+        return form_refusal(spec, Form.PLANES) or "float32 is served as planes alone"
     return None
 
 
@@ -93,9 +93,9 @@ def tile_refusal(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> str |
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientWgmmaOptions:
     """The candidate of the least estimate, for the batch that kernels are shared by; planes where the layer's are read
-    as they lie, which leaves two launches out."""
+    as they lie, which leaves two launches out. Without sizes a form that takes any, where the elements have one."""
     pixels, moved = partial_sums.work_of(shape)
-    whole = shape is None or shape.h * shape.w * spec.dtype.itemsize % PLANE_UNIT == 0
+    whole = shape is not None and shape.h * shape.w * spec.dtype.itemsize % PLANE_UNIT == 0
     planes = form_refusal(spec, Form.PLANES) is None and whole
     forms = (Form.PLANES if planes or spec.dtype is DType.FLOAT32 else Form.CHANNELS,)
     return min(candidates(spec, pixels, forms), key=lambda options: cycles(spec, options, pixels, moved))
