@@ -6,7 +6,8 @@ A block makes a tile of filters x (tap, channel) from a share of the batch's pix
 lie in NHWC, the channels of a pixel side by side, windows gathered tap by tap so that nothing is stored between; a ring
 of tiles in shared memory is filled by asynchronous copies (cp.async), matrices are transposed on their way to registers
 (ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each share's sums
-go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits.
+go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits. Gradients
+of filters of one tap in one share are written by the product itself.
 
 Of groups of few channels several are joined: all their filters' products with all their channels are made, which takes
 no longer than tiles that are mostly filling, and those of different groups are left out.

@@ -5,10 +5,12 @@
 A block makes a tile of filters x (tap, channel) from a share of the batch's pixels. The tensor memory accelerator
 copies boxes of 64 channels of both arrays into a ring in shared memory, of x tap by tap, walking windows over rows and
 images (im2col); wgmma takes both with their pixels one below the other, as they lie in NHWC, sums in float32. Each
-share's sums go to a workspace, and a second launch adds the shares in a fixed order. The text is for sm_90a.
+share's sums go to a workspace, and a second launch adds the shares in a fixed order. Gradients of filters of one tap in
+one share are written by the product itself. The text is for sm_90a.
 
-In NCHW launches before it bring both arrays to NHWC, but for 1x1 layers without strides (planes): the pixels of a
-channel lie side by side there, as wgmma wants its products. So are float32 elements, rounded to TF32 as they come.
+In NCHW launches before it bring both arrays to NHWC, but for 1x1 layers without strides (``form=planes``): the pixels
+of a channel lie side by side there, as wgmma wants its products. float32 elements, which it takes in no other order,
+are served in that form alone, rounded to TF32 as they are copied.
 """
 
 from __future__ import annotations

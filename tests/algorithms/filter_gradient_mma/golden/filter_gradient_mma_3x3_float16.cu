@@ -98,7 +98,7 @@ __device__ __forceinline__ void copy_gradients(element* to, const element* dy, G
 // What a thread copies of x: the same channels of a tap, for every WINDOW_ROWS-th output pixel.
 struct Windows {
     int image, p, q;            // the next one
-    int images, rows, columns;  // from one to the next: of them, each less than there are
+    int images, rows, columns;  // added from one to the next; fewer rows than P, columns than Q
     int top, left;              // the tap of the output at the top left
     int channel;                // the first one
 };

@@ -18,23 +18,26 @@
 // channel each, the channels of a tap side by side. A block makes a tile of filters x columns, TILE_P pixels at a time,
 // from a share of the batch's pixels. Both operands lie in shared memory as in dy and x, the channels of a pixel side
 // by side, and are transposed on their way to registers. Asynchronous copies fill a ring of STAGES tiles.
+//
+// 4 groups of the layer, which are small, are one group here ("joined"): a tile has the products of all their filters
+// with all their channels. Those of a filter with another group's channels belong to no gradient, and are not stored.
 constexpr int C = 128;                          // channels of a pixel of x
 constexpr int K = 128;                          // channels of a pixel of dy
-constexpr int GROUPS = 8;                       // of tiles: 4 groups of the layer each
-constexpr int C_GROUP = 16;                     // channels of a group
-constexpr int K_GROUP = 16;                     // filters of a group
+constexpr int GROUPS = 8;                       // groups of both, each of 4 of the layer's
+constexpr int C_GROUP = 16;                     // channels of a joined group
+constexpr int K_GROUP = 16;                     // filters of a joined group
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int WINDOW = 144;                     // columns: a group's channels of all taps
+constexpr int WINDOW = 144;                     // columns: a joined group's channels of all taps
 constexpr int OWN_CHANNELS = 4;                 // channels of a group of the layer,
 constexpr int OWN_FILTERS = 4;                  // its filters,
 constexpr int OWN_WINDOW = 36;                  // and its channels of all taps: the products that are kept
 constexpr int TILE_M = 16;                      // tile of a block: filters,
 constexpr int TILE_N = 64;                      // columns,
 constexpr int TILE_P = 32;                      // pixels at a time
-constexpr int N_TILES = 3;                      // tiles of a group's columns
+constexpr int N_TILES = 3;                      // tiles of a joined group's columns
 constexpr int CHUNKS = 8;                       // shares of the pixels, each summed by itself
 constexpr int WARP_N = 32;                      // columns
 constexpr int MATRICES_M = 1;                   // matrices of a warp's tile: of 16 filters,
@@ -100,7 +103,7 @@ __device__ __forceinline__ void copy_gradients(element* to, const element* dy, G
 // What a thread copies of x: the same channels of a tap, for every WINDOW_ROWS-th output pixel.
 struct Windows {
     int image, p, q;            // the next one
-    int images, rows, columns;  // from one to the next: of them, each less than there are
+    int images, rows, columns;  // added from one to the next; fewer rows than P, columns than Q
     int top, left;              // the tap of the output at the top left
     int channel;                // the first one
 };
@@ -210,7 +213,7 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
         to_fill = to_fill + 1 < STAGES ? to_fill + 1 : 0;
     }
 
-    // the sums of this share: filters x columns
+    // the sums of this share: filters x their own groups' columns
     float* const to = parts + ((long long)chunk * K + group * K_GROUP) * OWN_WINDOW;
     const int first_filter = lane / 4, first_column = n_tile * TILE_N + warp_n + lane % 4 * 2;
 #pragma unroll

@@ -98,7 +98,8 @@ __device__ __forceinline__ void copy_gradients(element* to, const element* dy, G
 // What a thread copies of x: the same channels of a tap, for every WINDOW_ROWS-th output pixel.
 struct Windows {
     int image, z, p, q;         // the next one
-    int images, planes, rows, columns;      // from one to the next: of them, each less than there are
+    // added from one to the next; fewer planes than Z, rows than P, columns than Q
+    int images, planes, rows, columns;
     int front, top, left;       // the tap of the first output
     int channel;                // the first one
 };

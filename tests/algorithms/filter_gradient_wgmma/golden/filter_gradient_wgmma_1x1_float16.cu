@@ -13,10 +13,9 @@
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): dy as filters x pixels by the windows as pixels x
-// columns, a tap of a channel each, the channels of a tap side by side. A block makes a tile of filters x columns from
-// a share of the batch's pixels. One thread keeps the tensor memory accelerator (TMA) copying boxes of 64 channels of
-// 64 pixels into a ring in shared memory, windows tap by tap; two groups of four warps multiply what has come, the
-// pixels of both operands one below the other as they lie there.
+// columns, a channel each. A block makes a tile of filters x columns from a share of the batch's pixels. One thread
+// keeps the tensor memory accelerator (TMA) copying boxes of 64 channels of 64 pixels into a ring in shared memory; two
+// groups of four warps multiply what has come, the pixels of both operands one below the other as they lie there.
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
@@ -27,7 +26,7 @@
 // outside
 constexpr int C = 256;                          // channels of a pixel of x
 constexpr int K = 128;                          // channels of a pixel of dy: filters
-constexpr int WINDOW = 256;                     // columns: channels of all taps
+constexpr int WINDOW = 256;                     // columns: channels
 constexpr int CHUNKS = 8;                       // shares of the pixels, each summed by itself
 constexpr int PIXELS = 64;                      // pixels of a stage
 constexpr int COLUMN_TILES = 2;                 // tiles of all columns

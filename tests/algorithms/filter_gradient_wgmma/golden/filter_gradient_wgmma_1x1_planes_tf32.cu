@@ -14,10 +14,10 @@
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): dy as filters x pixels by the windows as pixels x
-// columns, a tap of a channel each, the channels of a tap side by side. A block makes a tile of filters x columns from
-// a share of the batch's pixels. One thread keeps the tensor memory accelerator (TMA) copying boxes of 64 channels of
-// 32 pixels into a ring in shared memory, as NCHW has them, those of a channel side by side; two groups of four warps
-// multiply what has come.
+// columns, a channel each. A block makes a tile of filters x columns from all of the batch's pixels. One thread keeps
+// the tensor memory accelerator (TMA) copying boxes of 64 channels of 32 pixels into a ring in shared memory, as NCHW
+// has them, those of a channel side by side; two groups of four warps multiply what has come. A stage's pixels are of
+// one image: behind its last pixel the TMA writes zeros.
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
@@ -27,7 +27,7 @@
 // dy_map: dy as (P * Q, 128, N) of float32 rounded to TF32, the innermost first, tiled, boxes of 32 x 64 x 1, 128-byte
 // swizzle, zeros outside
 constexpr int C = 256;                          // channels of a pixel of x
-constexpr int WINDOW = 256;                     // columns: channels of all taps
+constexpr int WINDOW = 256;                     // columns: channels
 constexpr int PIXELS = 32;                      // pixels of a stage, all of one image
 constexpr int COLUMN_TILES = 2;                 // tiles of all columns
 constexpr int SLICES = 4;                       // boxes of 64 channels of a tap
