@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, WarpconvError
 from warpconv.codegen.hardware import Hardware
 from warpconv.codegen.numerics import Precision
@@ -276,7 +275,7 @@ def _uses(module: Any, input: Tensor, precision: str) -> list[ahead.Use]:
     shape, transposed = sizes.shape_of(module, input), isinstance(module, sizes.TRANSPOSED)
     forward, data = Operation.FORWARD, Operation.DATA_GRADIENT
     output, back = (data, forward) if transposed else (forward, data)
-    precision = precision if shape.dtype is DType.FLOAT32 else DEFAULT
+    precision = estimate.precision_of(shape, precision)
     found = [ahead.Use(shape, input, output, precision, module.bias is not None and not transposed)]
     if module.training:
         of_gradients = OF_GRADIENTS.get(precision, DEFAULT)

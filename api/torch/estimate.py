@@ -43,11 +43,15 @@ MARGIN = 0.9            # estimates that are nearer to each other tell nothing
 def seconds(shape: ConvShape, hardware: Hardware, tf32: bool, precision: str) -> tuple[float, float]:
     """Seconds of a forward pass: by warpconv's plan with a precision of float32 elements, and by PyTorch, which may
     take ``tf32``. Raises UnsupportedSpec for a layer that warpconv has no kernel for."""
-    plan = resolve(Request.of(shape, arch=hardware, precision=precision if shape.dtype is DType.FLOAT32
-                              else Precision.FLOAT32)).plan
+    plan = resolve(Request.of(shape, arch=hardware, precision=precision_of(shape, precision))).plan
     slots = algorithm(plan.spec.algorithm).slots(plan, shape) * shape.n / assumed_batch(shape)
     moved = _bytes(shape)
     return max(slots / SLOTS, moved / BYTES, LAUNCH), _of_torch(shape, moved, tf32)
+
+
+def precision_of(shape: ConvShape, precision: str) -> str:
+    """What is asked for a layer of a model that is asked for ``precision``, which is a choice for float32 alone."""
+    return precision if shape.dtype is DType.FLOAT32 else Precision.FLOAT32.value
 
 
 def quicker(shape: ConvShape, hardware: Hardware, tf32: bool,

@@ -50,11 +50,7 @@ def is_direct(spec: KernelSpec, shares: int) -> bool:
 def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int,
                     rows: int) -> Program:
     """The product of a filter's gradient, and the second step where it is not direct."""
-    if is_direct(spec, shares):
-        return Program(arguments=arguments, steps=(first,))
-    elements = spec.k * spec.reduction
-    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, "dw", rows)),
-                   workspaces=(workspace(elements, shares),))
+    return program(arguments, first, "dw", spec.k * spec.reduction, shares, is_direct(spec, shares), rows)
 
 
 def shares(splits: int, direct: bool) -> str:
@@ -71,11 +67,13 @@ def adding_cycles(spec: KernelSpec, shares: int, passes: int = 1) -> float:
     return 4 * passes * spec.k * spec.reduction * shares / spec.hardware.copied_bytes
 
 
-def program(arguments: tuple[Argument, ...], first: Launch, target: str, elements: int, chunks: int) -> Program:
-    """``first``, which writes ``target`` itself where there is one share, and the second step where there are more."""
-    if chunks == 1:
+def program(arguments: tuple[Argument, ...], first: Launch, target: str, elements: int, chunks: int,
+            direct: bool | None = None, rows: int = SUM_ROWS) -> Program:
+    """``first``, which writes ``target`` itself where it is ``direct`` (unless given: in one share), and else the
+    second step."""
+    if chunks == 1 if direct is None else direct:
         return Program(arguments=arguments, steps=(first,))
-    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, target)),
+    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, target, rows)),
                    workspaces=(workspace(elements, chunks),))
 
 

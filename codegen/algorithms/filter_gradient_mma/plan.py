@@ -68,13 +68,12 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     numbers = make_numbers(spec, options)
-    direct = partial_sums.is_direct(spec, options.splits)
     blocks = Blocks(times=tiles_of(spec, options) * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
-                    arguments=("x", "dy", "dw" if direct else partial_sums.PARTS, *sizes_of(spec)),
+                    arguments=("x", "dy", "dw" if numbers.direct else partial_sums.PARTS, *sizes_of(spec)),
                     shared_bytes=numbers.shared_bytes)
     aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
-    if direct and numbers.paired:
+    if numbers.direct and numbers.paired:
         aligned["dw"] = 2 * spec.dtype.itemsize
     program = partial_sums.product_program(demanding(gradient_arguments(spec), aligned), launch, spec, options.splits,
                                            numbers.sum_rows)
@@ -84,7 +83,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
                              f"{options.tile_p} pixels{FACTORS.get(spec.numerics, '')} on the tensor cores, "
                              f"{f'{options.joined} groups joined, ' if options.joined > 1 else ''}"
                              f"{options.warps_m} x {options.warps_n} warps, {options.stages} stages, "
-                             f"{partial_sums.shares(options.splits, direct)}")
+                             f"{partial_sums.shares(options.splits, numbers.direct)}")
 
 
 def _values_refusal(spec: KernelSpec, options: FilterGradientMmaOptions) -> str | None:

@@ -101,7 +101,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientWg
     return min(candidates(spec, pixels, forms), key=lambda options: cycles(spec, options, pixels, moved))
 
 
-def steps_of(spec: KernelSpec, options: FilterGradientWgmmaOptions, shape: ConvShape) -> int:
+def filled_pixels(spec: KernelSpec, options: FilterGradientWgmmaOptions, shape: ConvShape) -> int:
     """Pixels of a layer's output as stages have them: in the form planes the last stage of an image is filled up."""
     each = stage_pixels(spec, options)
     plane = shape.p * shape.q
@@ -130,7 +130,7 @@ def cycles(spec: KernelSpec, options: FilterGradientWgmmaOptions, pixels: int, m
 
 def instructions(spec: KernelSpec, options: FilterGradientWgmmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer's gradient is made."""
-    found = cycles(spec, options, steps_of(spec, options, shape), shape.bytes_moved)
+    found = cycles(spec, options, filled_pixels(spec, options, shape), shape.bytes_moved)
     if spec.is_volume and 2 * spec.c <= BOX:
         found *= EMPTY_BOXES
     return QUARTERS * spec.hardware.multiprocessors * found * H200_CLOCK / CLOCK

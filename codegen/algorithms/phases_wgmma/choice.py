@@ -7,7 +7,6 @@ each, and of 80 others (two H200s, 2026-11-28), of which estimates are off by a 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
@@ -16,11 +15,11 @@ from warpconv.codegen.hardware import H200_CLOCK, QUARTERS
 from warpconv.codegen.parts.phases import phases_of
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, COPIED_BYTES, FULL_RATE, LATENCY_CYCLES,
                                           LEAST_STAGES, MEMORY_SHARE, MOST_COLUMNS, MOST_STAGES, MOST_SUMS, OVERLAPPED,
-                                          ROWS, START_CYCLES, STEP_CYCLES)
+                                          ROW_BYTES, ROWS, START_CYCLES, STEP_CYCLES)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (box_pixels, group_columns, is_turned, matrices_of, pixels_of, shared_bytes, slice_of,
+from .numbers import (DEPTH_BYTES, box_pixels, group_columns, is_turned, matrices_of, pixels_of, shared_bytes, slice_of,
                       stage_bytes, store_bytes)
 from .options import PhasesWgmmaOptions
 
@@ -101,9 +100,9 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     each = (-(-spec.c // options.channels) * -(-height // options.rows) * -(-width // options.columns)
             * -(-batch // options.images))
     active = min(1.0, each * len(phases) / chip)
-    pixels, depths = pixels_of(options), 4
-    product = depths * options.channels / ROWS * pixels * COLUMN_CYCLES / FULL_RATE
-    copied = 128 * (options.channels + box_pixels(options)) / COPIED_BYTES * max(0.4, active)
+    depths = ROW_BYTES // DEPTH_BYTES
+    product = depths * options.channels / ROWS * pixels_of(options) * COLUMN_CYCLES / FULL_RATE
+    copied = ROW_BYTES * (options.channels + box_pixels(options)) / COPIED_BYTES * max(0.4, active)
     step = max(product, copied, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
     stored = STORED_CYCLES * matrices_of(options) * group_columns(options) / 2
     share = 1.0
@@ -126,4 +125,4 @@ def instructions(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape
 
 def products_of(spec: KernelSpec) -> int:
     """Filters of all taps of the phase that has most."""
-    return max(phase.taps for phase in phases_of(spec)) * spec.k if math.prod(spec.taps) else 0
+    return max(phase.taps for phase in phases_of(spec)) * spec.k

@@ -72,11 +72,10 @@ def plan(spec: KernelSpec, options: PhasesWgmmaOptions) -> KernelPlan:
     refusal = supports(spec) or tile_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    descriptors = _descriptors(spec, options)
+    descriptors, turned = _descriptors(spec, options), is_turned(spec)
     multiples = {"dy": ALIGNMENT, **({"dx": STORED_BYTES} if spec.dtype.is_half else {}),
-                 **({} if is_turned(spec) else {"w": ALIGNMENT})}
+                 **({} if turned else {"w": ALIGNMENT})}
     arguments = tuple(replace(a, multiple_of=multiples.get(a.name, a.multiple_of)) for a in gradient_arguments(spec))
-    turned = is_turned(spec)
     if turned:
         arguments += (Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
