@@ -115,11 +115,12 @@ def depth_slots(down: int, across: int) -> float:
     return down * across * MMA_SLOTS + (down + across / 2) * MATRIX_SLOTS
 
 
-def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slots: float, waits: float = 0.0) -> float:
+def block_cycles(hardware: Hardware, blocks: int, resident: int, warps: int, slots: float, waits: float = 0.0,
+                 lone: float = LONE_WARP) -> float:
     """Cycles of blocks of so many warps, each of so many issue slots, in rounds of what the chip holds at a time:
     ``resident`` of a multiprocessor. ``waits``: how often a block waits for all of a copy; work and waits hide each
-    other in part."""
-    return sum(times * math.hypot(max(held * warps / QUARTERS, LONE_WARP) * slots, waits * COPY_LATENCY)
+    other in part. ``lone``: how many times as long a warp takes that has a quarter to itself."""
+    return sum(times * math.hypot(max(held * warps / QUARTERS, lone) * slots, waits * COPY_LATENCY)
                for times, held in rounds_of(hardware, blocks, resident))
 
 

@@ -3,12 +3,13 @@ a fixed order, so that equal inputs give equal bits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from warpconv.codegen.batch import UNKNOWN_PIXELS, assumed_batch
-from warpconv.codegen.classes import replace
-from warpconv.codegen.hardware import GRID_LIMIT
+from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -18,6 +19,7 @@ ENTRY = "sum_parts"
 THREADS = 512               # of a block of the second step:
 SUM_ROWS = 16               # those that share the rows of an element, beside each other for several elements
 MOST_CHUNKS = 1024
+SECTOR_CHANNELS = 8         # floats of a sector of memory
 # Products of matrices whose plan value ``splits`` is the number of shares
 ROUNDS = (0.5, 1.0, 2.0)    # of all blocks that the chip holds at a time, which are tried
 LEAST_STEPS = 4             # tiles of pixels that are left to each share
@@ -47,10 +49,43 @@ def is_direct(spec: KernelSpec, shares: int) -> bool:
     return shares == 1 and max(spec.taps) == 1
 
 
-def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int,
-                    rows: int) -> Program:
+@dataclass(frozen=True)
+class Adding:
+    """How a block of the second step of a product of matrices adds its parts. Their rows have the channels of a tap
+    side by side, the gradient the taps of a channel: a block turns the taps of ``channels`` channels of a filter."""
+
+    rows: int           # threads that share the parts of a sum
+    columns: int        # sums of a block
+    channels: int       # 0 where the parts are in the gradient's order, or have too many taps to be turned so
+    tiles: int          # blocks of a filter's channels
+
+    @property
+    def threads(self) -> int:
+        return self.rows * self.columns
+
+
+def adding_of(spec: KernelSpec, chunks: int) -> Adding:
+    """That of so many parts."""
+    rows, taps = sum_rows(chunks), math.prod(spec.taps)
+    channels = SECTOR_CHANNELS if spec.channels >= SECTOR_CHANNELS else 1
+    if taps == 1 or channels * taps > BLOCK_THREADS:
+        return Adding(rows=rows, columns=THREADS // rows, channels=0, tiles=0)
+    rows = min(rows, BLOCK_THREADS // (channels * taps))
+    while 2 * channels <= spec.channels and 2 * channels * taps * rows <= THREADS:
+        channels *= 2
+    return Adding(rows=rows, columns=channels * taps, channels=channels, tiles=-(-spec.channels // channels))
+
+
+def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int) -> Program:
     """The product of a filter's gradient, and the second step where it is not direct."""
-    return program(arguments, first, "dw", spec.k * spec.reduction, shares, is_direct(spec, shares), rows)
+    made, elements = adding_of(spec, shares), spec.k * spec.reduction
+    found = program(arguments, first, "dw", elements, shares, is_direct(spec, shares), made.rows)
+    if not made.channels or not found.workspaces:
+        return found
+    blocks = Blocks(times=spec.k * made.tiles, limit=GRID_LIMIT[0])
+    second = Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(made.columns, made.rows, 1),
+                    arguments=(PARTS, "dw"))
+    return replace(found, steps=(first, second))
 
 
 def shares(splits: int, direct: bool) -> str:
@@ -59,7 +94,7 @@ def shares(splits: int, direct: bool) -> str:
             else f"in {splits} shares of the pixels, whose sums are added then")
 
 
-def adding_cycles(spec: KernelSpec, shares: int, passes: int = 1) -> float:
+def adding_cycles(spec: KernelSpec, shares: int, passes: float = 1) -> float:
     """Cycles of the second step, whose launch others have, too: a gain where there is none. ``passes``: over the
     parts' bytes."""
     if is_direct(spec, shares):

@@ -71,11 +71,11 @@ class WgmmaShape:
                    words_add=sums + WORDS + 1)
 
 
-def registers_left(groups: int, copying: int, fewer: int, most: int) -> int:
+def registers_left(groups: int, copying: int, fewer: int, most: int, blocks: int = 1) -> int:
     """Of a thread of the ``groups`` that multiply: what ``copying`` threads, which have ``fewer`` each, leave of what
-    the block is launched with."""
+    the block is launched with, of which a multiprocessor holds so many."""
     threads = WARP_GROUP * groups + copying
-    launched = REGISTER_FILE // threads // REGISTER_UNIT * REGISTER_UNIT * threads
+    launched = REGISTER_FILE // blocks // threads // REGISTER_UNIT * REGISTER_UNIT * threads
     return min(most, (launched - copying * fewer) // (WARP_GROUP * groups) // REGISTER_UNIT * REGISTER_UNIT)
 
 

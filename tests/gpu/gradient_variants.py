@@ -18,12 +18,13 @@ from warpconv.runtime.build.pipeline import build
 from warpconv.runtime.call import kernels, operands
 
 ROOMS = [name for name, rows in EVERY.items() if rows.operation in NAMES.values()]
+HOPPERS = ("filter_gradient_wgmma", "filter_gradient_tma", "phases_wgmma")      # rooms whose texts are for sm_90a
 TAKES = {"dx": ("dy", "w", "b"), "dw": ("dy", "x"), "db": ("dy",)}      # what an output is made of
 
 
 def of(name: str) -> list[tuple[cases.Case, ConvShape]]:
     """The variants of a room that this GPU runs, and their layers."""
-    if name == "filter_gradient_wgmma" and not support.arch().startswith("sm_90"):
+    if name in HOPPERS and not support.arch().startswith("sm_90"):
         return []
     return [(case, case.sizes()[0]) for case in cases.variants(name)]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import warpconv
-from tests.gpu import support
+from tests.gpu import gradient_variants, support
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.registry import GRADIENTS
 from warpconv.codegen.select import plan_layer
@@ -37,6 +37,7 @@ LAYERS = {
     "sequences, NHWC": dict(n=16500, c=32, h=1, w=4096, k=32, groups=32, r=1, padding=(0, 1), dtype="float16",
                             layout="NHWC"),
 }
+PRECISIONS = {"filter_gradient_tma": "tf32"}        # of algorithms that are for one alone
 NAMES = [name for name, row in GRADIENTS.items() if row.operation not in (Operation.RAGGED, Operation.BIAS_GRADIENT)]
 
 
@@ -53,7 +54,8 @@ def cases() -> Iterator[Any]:
     for name in NAMES:
         for layer in LAYERS:
             try:
-                plan_layer(layer_of(layer), algorithm=name, arch="sm_90a", operation=GRADIENTS[name].operation)
+                plan_layer(layer_of(layer), algorithm=name, arch="sm_90a", operation=GRADIENTS[name].operation,
+                           precision=PRECISIONS.get(name, "float32"))
             except UnsupportedSpec:
                 continue
             yield pytest.param(GRADIENTS[name].operation, layer, name, id=name)
@@ -109,8 +111,8 @@ def filter_gradient(torch: Any, x: Any, dy: Any, taps: tuple[int, ...], stride: 
 
 @pytest.mark.parametrize("operation, layer, algorithm", list(cases()))
 def test_gradients_past_2_31_elements(torch, operation, layer, algorithm):
-    if algorithm == "filter_gradient_wgmma" and not support.arch().startswith("sm_90"):
-        pytest.skip(f"{support.arch()} has no wgmma")
+    if algorithm in gradient_variants.HOPPERS and not support.arch().startswith("sm_90"):
+        pytest.skip(f"{algorithm} is for sm_90a, not {support.arch()}")
     shape = layer_of(layer)
     padding = shape.padding[0][0], shape.padding[1][0]
     stored, dtype = shape.layout.stored, shape.dtype.value
@@ -118,7 +120,7 @@ def test_gradients_past_2_31_elements(torch, operation, layer, algorithm):
     each = shape.c * shape.h * shape.w
     assert shape.n * each > 2**31
     options = dict(stride=shape.stride, padding=padding, groups=shape.groups, layout=shape.layout.value,
-                   algorithm=algorithm)
+                   algorithm=algorithm, precision=PRECISIONS.get(algorithm, "float32"))
     dy = drawn(torch, stored(shape.output_shape), dtype, 1)
     if operation is Operation.BIAS_GRADIENT:
         assert dy.numel() > 2**31

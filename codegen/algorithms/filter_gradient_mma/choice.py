@@ -1,7 +1,8 @@
 """Which tiles a layer's filter gradient gets, and what a plan is estimated to cost.
 
 The issue slots of products, matrices and steps are those that fitted the forward kernels of the same instructions on an
-H200 (2026-11-22), the other figures are counted from the text; plans of this kernel were not measured yet.
+H200 (2026-11-22), the other figures are counted from the text. Those of float32 were fitted to 260 plans of 20 layers
+(an H200, 2026-11-28; they are off by a twelfth).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from warpconv.codegen.parts.mma import (BLOCK_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS
                                         depth_slots, layer_cycles, matrices_refusal, matrix_depth, narrow_share,
                                         product_slots)
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import KernelSpec, Numerics
 
 from .numbers import copies_of, in_joined_groups, planned_registers, resident_of, resolved, shared_bytes, threads_of
 from .options import FilterGradientMmaOptions
@@ -35,7 +36,10 @@ MOST_JOINED = 64            # filters and channels of groups that are one to the
 RUN_SHARES = {16: 1.25, 32: 1.0, 64: 0.78, 128: 0.78}
 UNEVEN_SHARE = 1.7
 NARROW = {8: 1.0, 4: 1.0, 2: 1.0, 1: 1.5}       # times as many of a copy of fewer elements
-WORD_SLOTS = 2.0            # of a word of a matrix of float32, which is loaded by itself
+# Of float32
+WORD_SLOTS = 2.4            # of a word of a matrix: rounded or split
+LONE_WARP = 1.35            # times as long as its slots a warp takes that has a quarter to itself
+SHARES = {Numerics.TF32: 0.82, Numerics.TF32X3: 0.77}       # times as long as the slots of all these
 STORE_SLOTS = 8.0           # of a matrix's sums: no epilogue
 
 
@@ -110,8 +114,11 @@ def cycles(spec: KernelSpec, options: FilterGradientMmaOptions, pixels: int, mov
     warps = options.warps_m * options.warps_n
     blocks = tiles_of(spec, options) * options.splits
     steps = -(-pixels // (options.tile_p * options.splits))
-    arithmetic = _run_share(spec, options) * block_cycles(spec.hardware, blocks, resident_of(spec, options), warps,
-                                                          _warp_slots(spec, options, steps))
+    slots, resident = _warp_slots(spec, options, steps), resident_of(spec, options)
+    if spec.dtype is DType.FLOAT32:
+        arithmetic = SHARES[spec.numerics] * block_cycles(spec.hardware, blocks, resident, warps, slots, lone=LONE_WARP)
+    else:
+        arithmetic = _run_share(spec, options) * block_cycles(spec.hardware, blocks, resident, warps, slots)
     copied = spec.dtype.itemsize * blocks * steps * (options.tile_m + options.tile_n) * options.tile_p
     adding = partial_sums.adding_cycles(spec, options.splits, passes=2)
     return layer_cycles(spec.hardware, arithmetic, _run_share(spec, options) * copied, moved) + adding

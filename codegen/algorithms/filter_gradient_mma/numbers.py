@@ -40,6 +40,16 @@ class Copies:
 
 
 @dataclass(frozen=True)
+class Side:
+    """What a lane has side by side, of matrices of float32."""
+
+    each: int           # elements, which are loaded at once,
+    matrices: int       # of so many matrices' rows, two each
+    span: int           # rows or columns of as many matrices
+    lanes: int          # neighbours that have the same 16 bytes of a pixel
+
+
+@dataclass(frozen=True)
 class FilterGradientMmaNumbers:
     """What the template writes besides spec and options."""
 
@@ -66,12 +76,15 @@ class FilterGradientMmaNumbers:
     guard_filters: bool     # whether the last of them has fewer
     guard_columns: bool
     paired: bool            # whether two neighbouring sums are stored together
+    side_m: Side            # filters of a lane side by side, of float32,
+    side_n: Side            # columns alike,
+    stored: int             # those that are stored together,
+    ahead: bool             # and whether the next factors are loaded while these are multiplied
     gradient_elements: int  # of a stage,
     stage: int              # with those of windows
     shared_bytes: int
     stages_ahead: int       # tiles that may be under way when the next one's products begin
-    sum_rows: int           # threads that share the parts of a sum in the second step,
-    sum_columns: int        # and sums of a block of it
+    adding: partial_sums.Adding     # the second step's blocks
     registers: int
     orders: tuple[Order, ...] = ()      # arrays that are brought to NHWC, and back
 
@@ -144,10 +157,25 @@ def is_paired(spec: KernelSpec, options: FilterGradientMmaOptions) -> bool:
     return not alone and (spec.reduction if options.joined == 1 else spec.channels) % 2 == 0
 
 
+def side_of(elements: int) -> Side:
+    """That of a lane that has so many elements of a pixel in all."""
+    each = 4 if elements % 4 == 0 else 2
+    return Side(each=each, matrices=each // 2, span=MATRIX_COLUMNS * each, lanes=4 * 4 // each)
+
+
+def stored_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
+    """Neighbouring sums of float32 that are stored together."""
+    if partial_sums.is_direct(spec, options.splits) and options.vector_m == options.vector_n == 1:
+        return 1
+    most = side_of(options.tile_n // options.warps_n // MATRIX_COLUMNS).each
+    run = spec.reduction if options.joined == 1 else spec.channels
+    return next(n for n in (4, 2, 1) if n <= most and run % n == 0)
+
+
 def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterGradientMmaNumbers:
     """All numbers of a plan whose values are resolved, and fit together."""
     warp_m, warp_n = options.tile_m // options.warps_m, options.tile_n // options.warps_n
-    rows, tiled = partial_sums.sum_rows(options.splits), in_joined_groups(spec, options)
+    tiled = in_joined_groups(spec, options)
     return FilterGradientMmaNumbers(
         cell=cell_of(spec), depth=matrix_depth(spec), groups=tiled.groups, channels=tiled.channels,
         filters=tiled.filters, window=tiled.reduction,
@@ -159,8 +187,10 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
         m_tiles=-(-tiled.filters // options.tile_m), n_tiles=-(-tiled.reduction // options.tile_n),
         guard_filters=tiled.filters % options.tile_m != 0, guard_columns=tiled.reduction % options.tile_n != 0,
-        paired=is_paired(spec, options),
+        paired=is_paired(spec, options), side_m=side_of(2 * warp_m // MATRIX_ROWS),
+        side_n=side_of(warp_n // MATRIX_COLUMNS), stored=stored_of(spec, options),
+        ahead=spec.numerics is Numerics.TF32,
         gradient_elements=options.tile_m * options.tile_p,
         stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(spec, options),
-        stages_ahead=options.stages - 2, sum_rows=rows, sum_columns=partial_sums.THREADS // rows,
+        stages_ahead=options.stages - 2, adding=partial_sums.adding_of(spec, options.splits),
         registers=planned_registers(spec, options))

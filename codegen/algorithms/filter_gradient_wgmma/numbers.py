@@ -55,8 +55,7 @@ class FilterGradientWgmmaNumbers:
     depth_cells: int            # and from one to the next, by 16 bytes
     barriers_at: int
     shared_bytes: int
-    sum_rows: int
-    sum_columns: int
+    adding: partial_sums.Adding     # the second step's blocks
     groups: int = GROUPS
     threads: int = THREADS
     fewer_registers: int = FEWER_REGISTERS
@@ -102,7 +101,7 @@ def make_numbers(spec: KernelSpec, options: FilterGradientWgmmaOptions,
     """All numbers of plan values that fit together."""
     shared_out = options.filters >= GROUPS * ROWS           # filters, else columns
     columns, matrices = group_columns(options), matrices_of(options)
-    boxes, rows = slices_of(spec) * math.prod(spec.taps), partial_sums.sum_rows(options.splits)
+    boxes = slices_of(spec) * math.prod(spec.taps)
     planes, pixels = options.form is Form.PLANES, stage_pixels(spec, options)
     ring = options.stages * stage_bytes(options)
     box_bytes = ROW_BYTES * (BOX if planes else pixels)
@@ -119,4 +118,4 @@ def make_numbers(spec: KernelSpec, options: FilterGradientWgmmaOptions,
         column_boxes=options.columns // BOX, box_bytes=box_bytes, stage_bytes=stage_bytes(options),
         depth=depth, depths=pixels // depth,
         depth_cells=(DEPTH_BYTES if planes else DEPTH * ROW_BYTES) // CELL_BYTES, barriers_at=ring,
-        shared_bytes=shared_bytes(options), sum_rows=rows, sum_columns=partial_sums.THREADS // rows)
+        shared_bytes=shared_bytes(options), adding=partial_sums.adding_of(spec, options.splits))

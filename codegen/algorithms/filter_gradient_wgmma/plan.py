@@ -21,13 +21,13 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
-from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
+from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
-from warpconv.codegen.parts import partial_sums, reordered
+from warpconv.codegen.parts import gradient_boxes, partial_sums, reordered
 from warpconv.codegen.parts.arguments import gradient_arguments, named, outputs_of
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
-from warpconv.codegen.parts.wgmma import TARGET, walking
+from warpconv.codegen.parts.wgmma import TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics, Operation
@@ -84,7 +84,7 @@ def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
     blocks = Blocks(times=numbers.filter_tiles * numbers.column_tiles * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in taken), shared_bytes=numbers.shared_bytes)
-    program = replace(partial_sums.product_program(arguments, launch, spec, options.splits, numbers.sum_rows),
+    program = replace(partial_sums.product_program(arguments, launch, spec, options.splits),
                       descriptors=descriptors)
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_wgmma/kernel.cu.jinja",), cost=_cost(options, numbers),
@@ -97,20 +97,13 @@ def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
 
 def _descriptors(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of dy, and of x: its pixels, or walks of windows."""
-    n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
-    outputs = Length(by=(Dimension.N, *OUTPUTS[len(spec.taps)]))
-    box: tuple[int, ...] = (BOX, options.pixels)
-    if options.form is Form.PLANES:
-        plane, box = Length(by=(Dimension.P, Dimension.Q)), (stage_pixels(spec, options), BOX, 1)
-        return tuple(Descriptor(argument=f"{name}_map", of=name, dtype=spec.dtype, sizes=(plane, Length(each=each), n),
-                                box=box, rounded=spec.dtype is DType.FLOAT32)
-                     for name, each in (("x", spec.c), ("dy", spec.k)))
-    gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), outputs), box=box)
-    if spec.is_pointwise:
-        return replace(gradients, argument="x_map", of="x", sizes=(Length(each=spec.c), outputs)), gradients
-    sizes = (Length(each=spec.c), *image[::-1], n)
-    windows = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=sizes, box=box)
-    return walking(windows, spec), gradients
+    if options.form is Form.CHANNELS:
+        return gradient_boxes.descriptors(spec, BOX, options.pixels)
+    plane, box = Length(by=(Dimension.P, Dimension.Q)), (stage_pixels(spec, options), BOX, 1)
+    return tuple(Descriptor(argument=f"{name}_map", of=name, dtype=spec.dtype,
+                            sizes=(plane, Length(each=each), Length(by=(Dimension.N,))), box=box,
+                            rounded=spec.dtype is DType.FLOAT32)
+                 for name, each in (("x", spec.c), ("dy", spec.k)))
 
 
 def _cost(options: FilterGradientWgmmaOptions, numbers: FilterGradientWgmmaNumbers) -> Cost:

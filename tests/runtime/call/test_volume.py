@@ -215,13 +215,14 @@ def test_a_layer_of_one_tap_is_checked_as_volumes_are(options, argument):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype, algorithm", [
     (dtype, name) for rows in (registry.VOLUMES, registry.ALGORITHMS, registry.GRADIENTS) for name, row in rows.items()
-    for dtype in ("float32", "float16") if 3 in row.spatial and (dtype, name) != ("float32", "filter_gradient_wgmma")])
+    for dtype in ("float32", "float16") if 3 in row.spatial
+    and (dtype, name) not in (("float32", "filter_gradient_wgmma"), ("float16", "filter_gradient_tma"))])
 def test_each_algorithm_has_another_for_arrays_at_any_address(algorithm, dtype, layout):
     """Of the same operation, and for three axes; what asks for vectors or descriptors finds one that asks for none."""
     shape = ConvShape.of((2, 64, 6, 8, 8) if layout == "NCHW" else (2, 6, 8, 8, 64), (64, 64, 3, 3, 3), padding=1,
                          stride=2 if algorithm == "phases_mma" else 1, dtype=dtype, layout=layout)
     operation = registry.algorithm(algorithm).operation
-    precision = "tf32" if dtype == "float32" and "mma" in algorithm else "float32"
+    precision = "tf32" if dtype == "float32" and ("mma" in algorithm or "tma" in algorithm) else "float32"
     ask = kernels.asked(shape, None, arch="sm_90a", operation=operation, algorithm=algorithm, precision=precision)
     kernel = kernels.kernel_of(ask)
     found = kernels.anywhere(kernel, ask)

@@ -147,40 +147,58 @@ __device__ __forceinline__ unsigned low_part(unsigned& factor) {
     return __float_as_uint(whole - __uint_as_float(factor));
 }
 
-// The filter's gradient at a pixel of a tile, and the window's element of a column; as bits.
-__device__ __forceinline__ unsigned gradient_of(const element* gradients, int pixel, int filter) {
-    return __float_as_uint(gradients[gradient_at(pixel, filter / 4) + filter % 4]);
+// A warp's filter that is row lane / 4 (`half` 0) or lane / 4 + 8 (1) of matrix m: a lane has 4 side by side.
+__device__ __forceinline__ int warp_filter(int m, int half, int lane) {
+    return (2 * m + half) / 4 * 32 + lane / 4 * 4 + (2 * m + half) % 4;
 }
-__device__ __forceinline__ unsigned window_of(const element* windows, int pixel, int column) {
-    return __float_as_uint(windows[window_at(pixel, column / 4) + column % 4]);
+// A warp's column that is column `own` of matrix n: that of 4 matrices is side by side.
+__device__ __forceinline__ int warp_column(int n, int own) { return n / 4 * 32 + own * 4 + n % 4; }
+
+__device__ __forceinline__ float sum_of(const float4& sums, int i) {
+    return i == 0 ? sums.x : i == 1 ? sums.y : i == 2 ? sums.z : sums.w;
 }
 
-// A tile's products for a warp's sums. A lane has the filter lane / 4 of a matrix, and the one eight further, at pixels
-// lane % 4 and lane % 4 + 4; the column lane / 4 at these. Tensor cores cut digits off their sums instead of rounding,
-// so each instruction begins at zero, and its sums are added to the others here.
-__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* gradients,
-        const element* windows, int first_filter, int first_column, int lane) {
-#pragma unroll 1
-    for (int depth = 0; depth < TILE_P; depth += 8) {
-        const int pixel = depth + lane % 4;
-        unsigned b[MATRICES_N][2], b_low[MATRICES_N][2];
+// What a warp multiplies at once, of eight pixels: a lane has two of them, lane % 4 and lane % 4 + 4, of its filters
+// (a) and its columns (b), which are column lane / 4 of each matrix. Bits of floats.
+struct Factors {
+    unsigned a[MATRICES_M][4], b[MATRICES_N][2];
+};
+
+__device__ __forceinline__ void load_factors(Factors& factors, const element* gradients, const element* windows,
+        int first_filter, int first_column, int first_pixel, int lane) {
 #pragma unroll
-        for (int n = 0; n < MATRICES_N; ++n)
+    for (int i = 0; i < 2; ++i) {
+        const int pixel = first_pixel + lane % 4 + 4 * i;
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                b[n][i] = window_of(windows, pixel + 4 * i, first_column + n * 8 + lane / 4);
-                b_low[n][i] = low_part(b[n][i]);
-            }
+        for (int m = 0; m < MATRICES_M; m += 2) {
+            const uint4 filters = *(const uint4*)(gradients + gradient_at(pixel, first_filter / 4 + 4 * m + lane / 4));
+            factors.a[m][2 * i] = filters.x, factors.a[m][2 * i + 1] = filters.y;
+            factors.a[m + 1][2 * i] = filters.z, factors.a[m + 1][2 * i + 1] = filters.w;
+        }
 #pragma unroll
-        for (int m = 0; m < MATRICES_M; ++m) {
-            unsigned a[4], a_low[4];
+        for (int n = 0; n < MATRICES_N; n += 4) {
+            const uint4 columns = *(const uint4*)(windows + window_at(pixel, first_column / 4 + 2 * n + lane / 4));
+            factors.b[n][i] = columns.x, factors.b[n + 1][i] = columns.y;
+            factors.b[n + 2][i] = columns.z, factors.b[n + 3][i] = columns.w;
+        }
+    }
+}
+
+// Tensor cores cut digits off their sums instead of rounding, so each instruction begins at zero, and its sums are
+// added to the others here.
+__device__ __forceinline__ void multiply(float4 (&sums)[MATRICES_M][MATRICES_N], Factors& factors) {
+    unsigned (&b)[MATRICES_N][2] = factors.b, b_low[MATRICES_N][2];
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                a[i] = gradient_of(gradients, pixel + i / 2 * 4, first_filter + m * 16 + i % 2 * 8 + lane / 4);
-                a_low[i] = low_part(a[i]);
-            }
+    for (int n = 0; n < MATRICES_N; ++n)
 #pragma unroll
-            for (int n = 0; n < MATRICES_N; ++n) {
+        for (int i = 0; i < 2; ++i) b_low[n][i] = low_part(b[n][i]);
+#pragma unroll
+    for (int m = 0; m < MATRICES_M; ++m) {
+        unsigned (&a)[4] = factors.a[m], a_low[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) a_low[i] = low_part(a[i]);
+#pragma unroll
+        for (int n = 0; n < MATRICES_N; ++n) {
                 float4 small = {}, large = {};
                 wc_mma_tf32s_8(small, a_low[0], a_low[1], a_low[2], a_low[3], b[n][0], b[n][1]);
                 wc_mma_tf32s_8(small, a[0], a[1], a[2], a[3], b_low[n][0], b_low[n][1]);
@@ -189,8 +207,18 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
                 sums[m][n].y += small.y + large.y;
                 sums[m][n].z += small.z + large.z;
                 sums[m][n].w += small.w + large.w;
-            }
         }
+    }
+}
+
+// A tile's products for a warp's sums.
+__device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICES_N], const element* gradients,
+        const element* windows, int first_filter, int first_column, int lane) {
+#pragma unroll 1      // with several at once ptxas runs out of registers
+    for (int depth = 0; depth < TILE_P; depth += 8) {
+        Factors factors;
+        load_factors(factors, gradients, windows, first_filter, first_column, depth, lane);
+        multiply(sums, factors);
     }
 }
 
@@ -352,9 +380,11 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
     const index_t first_output = (index_t)first_step * TILE_P;
 #pragma unroll 1
     for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
-        const int block = __ffs(blocks) - 1;
-        const int filter = m_tile * TILE_M + warp_m + block / MATRICES_N * 16 + lane / 4, other_filter = filter + 8;
-        const int column = n_tile * TILE_N + warp_n + block % MATRICES_N * 8 + lane % 4 * 2, other_column = column + 1;
+        const int block = __ffs(blocks) - 1, m = block / MATRICES_N, n = block % MATRICES_N;
+        const int filter = m_tile * TILE_M + warp_m + warp_filter(m, 0, lane),
+            other_filter = m_tile * TILE_M + warp_m + warp_filter(m, 1, lane);
+        const int column = n_tile * TILE_N + warp_n + warp_column(n, lane % 4 * 2),
+            other_column = n_tile * TILE_N + warp_n + warp_column(n, lane % 4 * 2 + 1);
         const float4 wanted =
             existing(sums_of(sums, block), filter < K_GROUP, other_filter < K_GROUP, column < WINDOW,
             other_column < WINDOW);
@@ -366,42 +396,49 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
 
     // the sums of this share: filters x columns
     float* const to = parts + ((long long)chunk * K) * WINDOW;
-    const int first_filter = m_tile * TILE_M + warp_m + lane / 4,
-        first_column = n_tile * TILE_N + warp_n + lane % 4 * 2;
 #pragma unroll
     for (int m = 0; m < MATRICES_M; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const int filter = first_filter + m * 16 + half * 8;
+            const int filter = m_tile * TILE_M + warp_m + warp_filter(m, half, lane);
             float* const row = to + (long long)filter * WINDOW;
 #pragma unroll
-            for (int n = 0; n < MATRICES_N; ++n) {
-                const int column = first_column + n * 8;
-                const float one = half ? sums[m][n].z : sums[m][n].x, two = half ? sums[m][n].w : sums[m][n].y;
-                *(float2*)(row + column) = make_float2(one, two);
+            for (int n = 0; n < MATRICES_N; n += 4) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    const int column = n_tile * TILE_N + warp_n + warp_column(n, lane % 4 * 2 + i);
+                    *(float4*)(row + column) =
+                        make_float4(sum_of(sums[m][n], 2 * half + i), sum_of(sums[m][n + 1], 2 * half + i),
+                        sum_of(sums[m][n + 2], 2 * half + i), sum_of(sums[m][n + 3], 2 * half + i));
+                }
             }
         }
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk.
-extern "C" __global__ void __launch_bounds__(512)
+// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
+// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 16 channels
+// of a filter.
+extern "C" __global__ void __launch_bounds__(288)
 sum_parts(const float* __restrict__ parts, float* __restrict__ dw) {
-    __shared__ float sums[2][256];
-    constexpr long long ELEMENTS = (long long)K * WINDOW;
-    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    __shared__ float sums[2][144];
+    constexpr int TAPS = R * S, TILES = 4;          // of a filter's channels, 16 each
+    const long long filter = (long long)(blockIdx.x / TILES) * WINDOW;
+    const int first = blockIdx.x % TILES * 16;
+    const int tap = threadIdx.x / 16, channel = threadIdx.x % 16;
     float sum = 0.0f;
-    if (i < ELEMENTS) {
-        // in a row
-        const long long at = (int)i / WINDOW * WINDOW + (int)i % (R * S) * C_GROUP + (int)i / (R * S) % C_GROUP;
+    if (first + channel < C_GROUP) {
+        const float* const from = parts + filter + tap * C_GROUP + first + channel;
 #pragma unroll 4
-        for (int chunk = threadIdx.y; chunk < CHUNKS; chunk += 2) sum += __ldg(parts + chunk * ELEMENTS + at);
+        for (int chunk = threadIdx.y; chunk < CHUNKS; chunk += 2) sum += __ldg(from + chunk * ((long long)K * WINDOW));
     }
-    sums[threadIdx.y][threadIdx.x] = sum;
+    sums[threadIdx.y][channel * TAPS + tap] = sum;
     __syncthreads();
-    if (threadIdx.y == 0 && i < ELEMENTS) {
+    const int i = first * TAPS + threadIdx.x;       // of the filter's elements, as the gradient has them
+    if (threadIdx.y == 0 && i < WINDOW) {
+        float whole = sums[0][threadIdx.x];
 #pragma unroll
-        for (int y = 1; y < 2; ++y) sum += sums[y][threadIdx.x];
-        dw[i] = sum;
+        for (int y = 1; y < 2; ++y) whole += sums[y][threadIdx.x];
+        dw[filter + i] = whole;
     }
 }

@@ -229,24 +229,29 @@ filter_gradient_mma_7x7(const element* __restrict__ x, const element* __restrict
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk.
-extern "C" __global__ void __launch_bounds__(512)
+// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
+// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 2 channels
+// of a filter.
+extern "C" __global__ void __launch_bounds__(196)
 sum_parts(const float* __restrict__ parts, unsigned short* __restrict__ dw) {
-    __shared__ float sums[2][256];
-    constexpr long long ELEMENTS = (long long)K * WINDOW;
-    const long long i = (long long)blockIdx.x * 256 + threadIdx.x;
+    __shared__ float sums[2][98];
+    constexpr int TAPS = R * S, TILES = 2;          // of a filter's channels, 2 each
+    const long long filter = (long long)(blockIdx.x / TILES) * WINDOW;
+    const int first = blockIdx.x % TILES * 2;
+    const int tap = threadIdx.x / 2, channel = threadIdx.x % 2;
     float sum = 0.0f;
-    if (i < ELEMENTS) {
-        // in a row
-        const long long at = (int)i / WINDOW * WINDOW + (int)i % (R * S) * C_GROUP + (int)i / (R * S) % C_GROUP;
+    if (first + channel < C_GROUP) {
+        const float* const from = parts + filter + tap * C_GROUP + first + channel;
 #pragma unroll 4
-        for (int chunk = threadIdx.y; chunk < CHUNKS; chunk += 2) sum += __ldg(parts + chunk * ELEMENTS + at);
+        for (int chunk = threadIdx.y; chunk < CHUNKS; chunk += 2) sum += __ldg(from + chunk * ((long long)K * WINDOW));
     }
-    sums[threadIdx.y][threadIdx.x] = sum;
+    sums[threadIdx.y][channel * TAPS + tap] = sum;
     __syncthreads();
-    if (threadIdx.y == 0 && i < ELEMENTS) {
+    const int i = first * TAPS + threadIdx.x;       // of the filter's elements, as the gradient has them
+    if (threadIdx.y == 0 && i < WINDOW) {
+        float whole = sums[0][threadIdx.x];
 #pragma unroll
-        for (int y = 1; y < 2; ++y) sum += sums[y][threadIdx.x];
-        dw[i] = wc_float_to_half(sum);
+        for (int y = 1; y < 2; ++y) whole += sums[y][threadIdx.x];
+        dw[filter + i] = wc_float_to_half(whole);
     }
 }

@@ -111,11 +111,11 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// A float rounded to TF32, which keeps 11 of its 24 binary digits; ties away from zero. NaN may become zero.
-__device__ __forceinline__ unsigned rounded(unsigned bits) { return (bits + 0x1000u) & 0xffffe000u; }
-
-__device__ __forceinline__ unsigned rounded_or_nan(unsigned bits) {
-    return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : rounded(bits);
+// A float of which the tensor cores, which read 11 of its 24 binary digits, take the nearest, ties away from zero: half
+// of the last of these digits is added, which is its power of two, with its sign, times 2^-11. Infinities and NaN stay
+// what they are, and so do subnormal floats.
+__device__ __forceinline__ unsigned to_round(unsigned bits) {
+    return __float_as_uint(fmaf(__uint_as_float(bits & 0xff800000u), 4.8828125e-4f, __uint_as_float(bits)));
 }
 
 // A tile's products for a warp's sums, pixels times filters. Lane l gives the address of a row of matrix l / 8 of four:
@@ -137,11 +137,11 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) a[m][i] = rounded_or_nan(a[m][i]);
+            for (int i = 0; i < 4; ++i) a[m][i] = to_round(a[m][i]);
 #pragma unroll
         for (int n = 0; n < MATRICES_N; ++n)
 #pragma unroll
-            for (int i = 0; i < 2; ++i) b[n][i] = rounded_or_nan(b[n][i]);
+            for (int i = 0; i < 2; ++i) b[n][i] = to_round(b[n][i]);
 #pragma unroll
         for (int m = 0; m < MATRICES_M; ++m)
 #pragma unroll

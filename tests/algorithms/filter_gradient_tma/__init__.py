@@ -1,0 +1,1 @@
+"""Tests of ``filter_gradient_tma``."""
