@@ -16,6 +16,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 TILE, ROWS = 64, 4              # of a block: pixels and channels of its tile; rows of its threads
+FEW = 16                        # channels, up to which a block has whole pixels,
+FEW_TILE = 256                  # so many
 BANK_BYTES = 4
 LAUNCH_CYCLES = 3500.0          # of a launch,
 COPY_SHARE = 1.3                # and of its bytes, at the speed of a copy: of float32 (an H200, 2026-11-23)
@@ -33,6 +35,9 @@ class Order:
     gap: int            # elements beside a row of a tile: a column's lie in different banks
     pairs: bool         # whether elements are of 16 bits: pixels are moved by twos where images lie so,
     channel_pairs: bool # and channels by twos
+    index: str          # the type that pixels are counted in
+    few: bool           # whether a block has all channels of its pixels,
+    pitch: int          # which lie so far apart in shared memory, an odd number: in different banks
     tile: int = TILE
     threads: int = TILE * ROWS
     lines: int = ROWS   # rows of a tile that a block moves at once, and how often,
@@ -100,7 +105,9 @@ def _order(spec: KernelSpec, array: str) -> Order:
     return Order(array=array, channels=channels, sizes=tuple(size.value for size in _sizes(spec, array)),
                  back=array == "dx",
                  gap=BANK_BYTES // spec.dtype.itemsize, pairs=spec.dtype.is_half,
-                 channel_pairs=spec.dtype.is_half and channels % 2 == 0)
+                 channel_pairs=spec.dtype.is_half and channels % 2 == 0,
+                 index="unsigned" if spec.index_bits == 32 else "long long", few=channels <= FEW,
+                 pitch=channels + 1 - channels % 2, tile=FEW_TILE if channels <= FEW else TILE)
 
 
 def _sizes(spec: KernelSpec, array: str) -> tuple[Dimension, ...]:
@@ -108,9 +115,10 @@ def _sizes(spec: KernelSpec, array: str) -> tuple[Dimension, ...]:
 
 
 def _launch(spec: KernelSpec, order: Order) -> Launch:
-    pixels = Blocks(of=Dimension.N, by=_sizes(spec, order.array), add=TILE - 1, per=TILE)
-    grid = (pixels, Blocks(times=-(-order.channels // TILE), limit=GRID_LIMIT[1]), Blocks())
-    return Launch(entry=order.entry, grid=grid, block=(TILE, ROWS, 1), arguments=order.arguments)
+    pixels = Blocks(of=Dimension.N, by=_sizes(spec, order.array), add=order.tile - 1, per=order.tile)
+    tiles = 1 if order.few else -(-order.channels // TILE)
+    return Launch(entry=order.entry, grid=(pixels, Blocks(times=tiles, limit=GRID_LIMIT[1]), Blocks()),
+                  block=(FEW_TILE, 1, 1) if order.few else (TILE, ROWS, 1), arguments=order.arguments)
 
 
 def _renamed(step: Any, names: dict[str, str]) -> Any:

@@ -453,9 +453,9 @@ extern "C" __global__ void __launch_bounds__(256)
 dy_to_nhwc(const element* __restrict__ dy, element* __restrict__ dy_nhwc, int N, int Z, int P, int Q) {
     constexpr int CHANNELS = 128, TILE = 64;
     __shared__ __align__(4) element tile[TILE][TILE + 1];        // channels x pixels
-    const long long plane = (long long)Z * P * Q, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
+    const unsigned plane = (unsigned)Z * P * Q, pixels = N * plane, first_pixel = (unsigned)blockIdx.x * TILE;
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
-        const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+        const unsigned pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
             const int line = threadIdx.y + i * 4;
@@ -479,7 +479,7 @@ extern "C" __global__ void __launch_bounds__(256)
 dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N, int D, int H, int W) {
     constexpr int CHANNELS = 64, TILE = 64;
     __shared__ __align__(4) element tile[TILE][TILE + 1];        // channels x pixels
-    const long long plane = (long long)D * H * W, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
+    const unsigned plane = (unsigned)D * H * W, pixels = N * plane, first_pixel = (unsigned)blockIdx.x * TILE;
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
         const int channel = first_channel + threadIdx.x;
 #pragma unroll
@@ -489,7 +489,7 @@ dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N,
                 dx_nhwc[(first_pixel + line) * CHANNELS + channel];
         }
         __syncthreads();
-        const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+        const unsigned pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
         for (int i = 0; i < 16; ++i) {
             const int line = threadIdx.y + i * 4;

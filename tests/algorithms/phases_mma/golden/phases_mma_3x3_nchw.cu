@@ -291,12 +291,12 @@ extern "C" __global__ void __launch_bounds__(256)
 dy_to_nhwc(const element* __restrict__ dy, element* __restrict__ dy_nhwc, int N, int P, int Q) {
     constexpr int CHANNELS = 128, TILE = 64;
     __shared__ __align__(4) element tile[TILE][TILE + 2];        // channels x pixels
-    const long long plane = (long long)P * Q, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
+    const unsigned plane = (unsigned)P * Q, pixels = N * plane, first_pixel = (unsigned)blockIdx.x * TILE;
     const int pair = threadIdx.x % 32 * 2, first_line = threadIdx.y * 2 + threadIdx.x / 32;
     const bool whole_words = plane % 2 == 0 && (unsigned long long)dy % 4 == 0;     // both pixels of every pair
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
         if (whole_words) {
-            const long long pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
+            const unsigned pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const int line = first_line + i * 8;
@@ -304,7 +304,7 @@ dy_to_nhwc(const element* __restrict__ dy, element* __restrict__ dy_nhwc, int N,
                     *(const unsigned*)(dy + at + (first_channel + line) * plane);
             }
         } else {
-            const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+            const unsigned pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
             for (int i = 0; i < 16; ++i) {
                 const int line = threadIdx.y + i * 4;
@@ -330,7 +330,7 @@ extern "C" __global__ void __launch_bounds__(256)
 dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N, int H, int W) {
     constexpr int CHANNELS = 64, TILE = 64;
     __shared__ __align__(4) element tile[TILE][TILE + 2];        // channels x pixels
-    const long long plane = (long long)H * W, pixels = N * plane, first_pixel = (long long)blockIdx.x * TILE;
+    const unsigned plane = (unsigned)H * W, pixels = N * plane, first_pixel = (unsigned)blockIdx.x * TILE;
     const int pair = threadIdx.x % 32 * 2, first_line = threadIdx.y * 2 + threadIdx.x / 32;
     const bool whole_words = plane % 2 == 0 && (unsigned long long)dx % 4 == 0;     // both pixels of every pair
     for (int first_channel = blockIdx.y * TILE; first_channel < CHANNELS; first_channel += gridDim.y * TILE) {
@@ -345,7 +345,7 @@ dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N,
         }
         __syncthreads();
         if (whole_words) {
-            const long long pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
+            const unsigned pixel = first_pixel + pair, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const int line = first_line + i * 8;
@@ -354,7 +354,7 @@ dx_to_nchw(const element* __restrict__ dx_nhwc, element* __restrict__ dx, int N,
                     *(unsigned*)(tile[line] + pair);
             }
         } else {
-            const long long pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
+            const unsigned pixel = first_pixel + threadIdx.x, at = pixel / plane * CHANNELS * plane + pixel % plane;
 #pragma unroll
             for (int i = 0; i < 16; ++i) {
                 const int line = threadIdx.y + i * 4;
