@@ -16,7 +16,7 @@ from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.vectors import VECTORS, Vector, vector_of
-from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -85,7 +85,7 @@ def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
     demands = {} if options.vector == 1 else {"dy": options.vector * spec.dtype.itemsize}
     if not nhwc:
         demands["Q"] = options.vector
-    arguments = (*demanding(gradient_arguments(spec), demands), partial_sums.argument())
+    arguments = demanding(gradient_arguments(spec), demands)
     beside, columns = _widths(spec, options.vector)
     rows = THREADS // columns
     vector = vector_of(spec.dtype, options.vector)
@@ -94,8 +94,7 @@ def plan(spec: KernelSpec, options: BiasGradientOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, block=(columns, rows, 1) if nhwc else (THREADS, 1, 1),
                     grid=(Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]), Blocks()),
                     arguments=("dy", partial_sums.PARTS, "N", "P", "Q"))
-    program = Program(arguments=arguments, steps=(launch, partial_sums.launch(spec.k, "db")),
-                      workspaces=(partial_sums.workspace(spec.k, options.chunks),))
+    program = partial_sums.program(arguments, launch, "db", spec.k, options.chunks, direct=False)
     return KernelPlan(spec=spec, options=options, numbers=made, templates=("bias_gradient/kernel.cu.jinja",),
                       program=program, cost=Cost(unit=f"{32 * options.vector} elements", warp_loads=1, shuffles=0,
                                                  fma=0, registers=24 + 5 * options.vector, direct_loads=options.vector),

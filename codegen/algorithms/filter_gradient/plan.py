@@ -20,7 +20,7 @@ from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUAR
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -218,7 +218,6 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     made = _numbers(spec, options)
     beside, behind = _beside(spec, options, made)
-    elements = spec.k * spec.reduction
     taps = options.form is Form.TAPS
     block = (made.lane_count, made.teams, 1) if taps and spec.layout is Layout.NHWC else (made.threads, 1, 1)
     grid = (Blocks(times=options.chunks), Blocks(times=beside, limit=GRID_LIMIT[1]),
@@ -226,9 +225,8 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     launch = Launch(entry=spec.name, grid=grid, block=block,
                     arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q",
                                *(a.name for a in border_arguments(spec))))
-    program = Program(arguments=(*_demanding(spec, options), partial_sums.argument()),
-                      steps=(launch, partial_sums.launch(elements, "dw")),
-                      workspaces=(partial_sums.workspace(elements, options.chunks),))
+    program = partial_sums.program(_demanding(spec, options), launch, "dw", spec.k * spec.reduction, options.chunks,
+                                   direct=False)
     sums = options.tap_rows * options.tap_columns * (options.vector if spec.layout is Layout.NHWC else 1)
     outputs = options.rows * options.columns
     if taps:        # releases of the compiler differ by 24 bytes where 25 sums stand beside rows of vectors

@@ -22,7 +22,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
@@ -138,14 +138,12 @@ def plan(spec: KernelSpec, options: HankelOptions) -> KernelPlan:
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     made = make_numbers(spec, options)
-    elements = spec.c * spec.r * spec.s
     grid = (Blocks(times=options.chunks * made.channel_groups, limit=GRID_LIMIT[0]),
             Blocks(times=made.tap_tiles[0] * made.tap_tiles[1], limit=GRID_LIMIT[1]), Blocks())
     launch = Launch(entry=spec.name, grid=grid, block=(made.threads, 1, 1), shared_bytes=made.shared_bytes,
                     arguments=("x", "dy", partial_sums.PARTS, "N", "H", "W", "P", "Q"))
-    program = Program(arguments=(*_arguments(spec, options), partial_sums.argument()),
-                      steps=(launch, partial_sums.launch(elements, "dw")),
-                      workspaces=(partial_sums.workspace(elements, options.chunks),))
+    program = partial_sums.program(_arguments(spec, options), launch, "dw", spec.c * spec.r * spec.s, options.chunks,
+                                   direct=False)
     columns = 2 * HALF * options.folds
     images = f"{options.across} images x " if options.across > 1 else ""
     return KernelPlan(

@@ -145,16 +145,13 @@ def _program(spec: KernelSpec, options: FilterGradientOptions, arguments: tuple[
              beside: int = 0) -> Program:
     """A block for each chunk, filter's channel (or so many blocks ``beside`` each other for all) and tile of taps; then
     the chunks' sums are added."""
-    elements = spec.k * spec.reduction
     filters = Blocks(times=beside or spec.k * spec.channels, limit=GRID_LIMIT[1])
     launch = Launch(entry=spec.name, block=block, shared_bytes=shared_bytes,
                     grid=(Blocks(times=options.chunks), filters,
                           Blocks(times=tap_tiles[0] * tap_tiles[1] * tap_tiles[2], limit=GRID_LIMIT[2])),
                     arguments=("x", "dy", partial_sums.PARTS, "N", "D", "H", "W", "Z", "P", "Q",
                                *(a.name for a in border_arguments(spec))))
-    return Program(arguments=(*arguments, partial_sums.argument()),
-                   steps=(launch, partial_sums.launch(elements, "dw")),
-                   workspaces=(partial_sums.workspace(elements, options.chunks),))
+    return partial_sums.program(arguments, launch, "dw", spec.k * spec.reduction, options.chunks, direct=False)
 
 
 def _arguments(spec: KernelSpec, options: FilterGradientOptions) -> tuple[Argument, ...]:
