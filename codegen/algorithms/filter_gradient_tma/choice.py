@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import H200_CLOCK, QUARTERS
-from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts import gradient_boxes, partial_sums
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS
 from warpconv.codegen.parts.occupancy import rounds_of
 from warpconv.codegen.parts.wgmma import BARRIER_BYTES, CLOCK, LEAST_STAGES, MOST_STAGES, OVERLAPPED
@@ -85,17 +85,10 @@ def tile_refusal(spec: KernelSpec, options: FilterGradientTmaOptions) -> str | N
                 f"{options.columns} columns by {UNIT}")
     if options.pixels not in range(2 * DEPTH, 257, 2 * DEPTH):
         return f"pixels = {options.pixels} (a multiple of {2 * DEPTH}, at most 256)"
-    if not LEAST_STAGES <= options.stages <= MOST_STAGES:
-        return f"stages = {options.stages} ({LEAST_STAGES} to {MOST_STAGES})"
-    if not 1 <= options.splits <= partial_sums.MOST_CHUNKS:
-        return f"splits = {options.splits} (1 to {partial_sums.MOST_CHUNKS})"
-    if shared_bytes(options) > spec.hardware.shared_block:
-        return (f"{shared_bytes(options)} bytes of shared memory for a block (at most {spec.hardware.shared_block}): "
-                "fewer stages or pixels")
     if (registers := planned_registers(options)) > (left := registers_of(options)):
         return (f"about {registers} registers a thread, of which {options.min_blocks} blocks leave {left}: smaller "
                 "tiles, more warps, or fewer blocks")
-    return None
+    return gradient_boxes.ring_refusal(spec, options.stages, options.splits, shared_bytes(options))
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientTmaOptions:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.hardware import H200_CLOCK, QUARTERS
-from warpconv.codegen.parts import partial_sums
+from warpconv.codegen.parts import gradient_boxes, partial_sums
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CLOCK, COLUMN_CYCLES, COPIED_BYTES, DEPTH, FULL_RATE, GROUPS,
                                           LATENCY_CYCLES, LEAST_STAGES, MEMORY_SHARE, MOST_COLUMNS, MOST_STAGES,
                                           MOST_SUMS, OVERLAPPED, ROWS, START_CYCLES, STEP_CYCLES, SUM_CYCLES)
@@ -81,14 +81,7 @@ def tile_refusal(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> str |
         return f"{options.filters} filters x {options.columns} columns: {sums} sums a thread (at most {MOST_SUMS})"
     if options.form is Form.CHANNELS and (options.pixels % DEPTH or not DEPTH <= options.pixels <= 256):
         return f"pixels = {options.pixels} (a multiple of {DEPTH}, at most 256)"
-    if not LEAST_STAGES <= options.stages <= MOST_STAGES:
-        return f"stages = {options.stages} ({LEAST_STAGES} to {MOST_STAGES})"
-    if not 1 <= options.splits <= partial_sums.MOST_CHUNKS:
-        return f"splits = {options.splits} (1 to {partial_sums.MOST_CHUNKS})"
-    if shared_bytes(options) > spec.hardware.shared_block:
-        return (f"{shared_bytes(options)} bytes of shared memory for a block (at most {spec.hardware.shared_block}): "
-                "fewer stages or pixels")
-    return None
+    return gradient_boxes.ring_refusal(spec, options.stages, options.splits, shared_bytes(options))
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientWgmmaOptions:
