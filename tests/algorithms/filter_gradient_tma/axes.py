@@ -11,7 +11,7 @@ from warpconv.codegen.spec import Operation
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 2), (2, 2), (1, 3), (2, 1), (2, 3, 2)),
     "channels": ((64, 64, 1), (32, 128, 1), (64, 256, 1), (40, 72, 1), (136, 24, 1), (12, 20, 1), (200, 64, 1),
-                 (64, 96, 2), (48, 32, 4)),
+                 (64, 192, 2), (48, 32, 4)),
     "padding": ("valid", "same", ((1, 0), (1, 1)), "large"), "stride": (1, (2, 1), (2, 3)),
     "dilation": (1, (2, 3)), "layout": LAYOUTS, "numerics": ("tf32",),
     "tile": ((64, 64, 2, 2), (64, 128, 2, 2), (128, 64, 4, 1), (32, 128, 1, 4), (128, 128, 2, 4), (128, 32, 4, 1)),
@@ -43,7 +43,7 @@ def variants() -> Iterable[Row]:
             {"filter": (2, 3, 2), "stride": (2, 3), "dilation": (2, 3)},
             {"layout": "NCHW", "channels": (136, 24, 1)}, {**POINT, "layout": "NCHW", "tile": (128, 32, 4, 1)},
             {**POINT, "splits": 1}, {**POINT, "channels": (40, 72, 1), "splits": 1},
-            {"channels": (64, 96, 2)}, {"channels": (48, 32, 4), "filter": (1, 3)},
+            {"channels": (64, 192, 2)}, {"channels": (48, 32, 4), "filter": (1, 3)},
             {**POINT, "channels": (48, 32, 4), "splits": 1, "tile": (32, 128, 1, 4)}, {"channels": (12, 20, 1)},
             {"channels": (136, 24, 1), "tile": (64, 128, 2, 2), "dilation": (2, 3), "stride": (2, 1)},
             {"filter": (2, 3, 2), "layout": "NCHW"}):
