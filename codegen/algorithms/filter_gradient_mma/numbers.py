@@ -19,7 +19,7 @@ REGISTERS_BESIDE = 44           # of a thread besides sums and factors: where it
 # what a cell's number is combined with, by the cells of a pixel in a tile, so that eight pixels lie in different banks
 SWIZZLES = {2: ("pixel >> 2", 1), 4: ("pixel >> 1", 3)}
 SWIZZLE = ("pixel", 7)
-# and of float32, so that two cells each of four pixels do, of which a matrix's elements are loaded one by one
+# and of float32, so that two cells each of four pixels do, of which lanes load all or half at once
 FLOAT_SWIZZLES = {4: ("pixel", 2)}
 FLOAT_SWIZZLE = ("pixel << 1", 6)
 

@@ -4,15 +4,16 @@
 
 A block makes a tile of filters x (tap, channel) from a share of the batch's pixels. Both operands are copied as they
 lie in NHWC, the channels of a pixel side by side, windows gathered tap by tap so that nothing is stored between; a ring
-of tiles in shared memory is filled by asynchronous copies (cp.async), matrices are transposed on their way to registers
-(ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each share's sums
-go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal bits. Gradients
-of filters of one tap in one share are written by the product itself.
+of tiles in shared memory is filled by asynchronous copies (cp.async), matrices of 16 bits are transposed on their way
+to registers (ldmatrix) and multiplied by mma.sync.m16n8k16 with sums in float32: the portable form, from sm_80 on. Each
+share's sums go to a workspace, and a second launch adds the shares in a fixed order, so that equal inputs give equal
+bits. Gradients of filters of one tap in one share are written by the product itself.
 
 Of groups of few channels several are joined: all their filters' products with all their channels are made, which takes
 no longer than tiles that are mostly filling, and those of different groups are left out.
 
-float32 elements are multiplied by mma.sync.m16n8k8 of TF32: rounded to it (tf32), or in two parts (tf32x3), which are
+float32 elements are multiplied by mma.sync.m16n8k8 of TF32, whose factors lanes load as they lie, several filters and
+columns side by side: rounded to it (tf32), or in two parts (tf32x3), which are
 split in registers and whose sums are added in float32 after every instruction (docs/precision.md).
 """
 

@@ -75,19 +75,25 @@ def _blocks(spec: KernelSpec, options: FilterGradientTmaOptions) -> int:
     return math.prod(tiles_of(spec, options)) * spec.groups
 
 
-def tile_refusal(spec: KernelSpec, options: FilterGradientTmaOptions) -> str | None:
-    """Whether warps share out a tile in whole boxes, and a block fits; of resolved plan values."""
+def values_refusal(options: FilterGradientTmaOptions) -> str | None:
+    """Whether warps share out a tile in whole boxes."""
     if options.warps_m < 1 or options.warps_n < 1 or warps_of(options) not in (GROUP_WARPS, 2 * GROUP_WARPS):
-        return f"{options.warps_m} x {options.warps_n} warps ({GROUP_WARPS} or {2 * GROUP_WARPS} are possible)"
-    if options.filters < UNIT or options.filters % (UNIT * options.warps_m) or options.columns < UNIT \
-            or options.columns % (UNIT * options.warps_n):
-        return (f"{options.warps_m} x {options.warps_n} warps do not share out {options.filters} filters x "
-                f"{options.columns} columns by {UNIT}")
+        return (f"warps_m x warps_n = {options.warps_m} x {options.warps_n} ({GROUP_WARPS} or {2 * GROUP_WARPS} warps "
+                "are possible)")
+    for name, tile, warps in (("filters", options.filters, options.warps_m),
+                              ("columns", options.columns, options.warps_n)):
+        if tile < UNIT or tile % (UNIT * warps):
+            return f"{name} = {tile} (a multiple of {UNIT * warps}: whole boxes of {UNIT} for each of {warps} warps)"
     if options.pixels not in range(2 * DEPTH, 257, 2 * DEPTH):
         return f"pixels = {options.pixels} (a multiple of {2 * DEPTH}, at most 256)"
+    return None
+
+
+def tile_refusal(spec: KernelSpec, options: FilterGradientTmaOptions) -> str | None:
+    """Whether a block fits; of resolved plan values, which go together."""
     if (registers := planned_registers(options)) > (left := registers_of(options)):
-        return (f"about {registers} registers a thread, of which {options.min_blocks} blocks leave {left}: smaller "
-                "tiles, more warps, or fewer blocks")
+        return (f"min_blocks = {options.min_blocks}: about {registers} registers a thread, where {max(0, left)} are "
+                "left (fewer blocks, smaller tiles, or more warps)")
     return gradient_boxes.ring_refusal(spec, options.stages, options.splits, shared_bytes(options))
 
 
@@ -98,9 +104,9 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> FilterGradientTm
 
 
 def cycles(spec: KernelSpec, options: FilterGradientTmaOptions, pixels: int, moved: int) -> float:
-    """Cycles of so many output pixels: blocks in rounds of what the chip holds at a time, or
-    the bytes ``moved`` of the arrays, whichever takes longer; then the shares' sums, but not their launch, which every
-    filter gradient has."""
+    """Cycles of so many output pixels: blocks in rounds of what the chip holds at a time, what they copy to shared
+    memory, or the bytes ``moved`` of the arrays, whichever takes longest, and what does not overlap of the others; then
+    the shares' sums, but not their launch, which every filter gradient has."""
     chip, cycle_bytes = spec.hardware.multiprocessors, spec.hardware.copied_bytes
     blocks = _blocks(spec, options) * options.splits
     steps = -(-pixels // (options.pixels * options.splits))
@@ -109,7 +115,7 @@ def cycles(spec: KernelSpec, options: FilterGradientTmaOptions, pixels: int, mov
     least = LATENCY_CYCLES / (options.stages - 1)
     arithmetic = sum(times * (START_CYCLES + steps * (max(held * step, least) + STEP_CYCLES)
                               + held * matrices * SUM_CYCLES)
-                     for times, held in rounds_of(spec.hardware, blocks, resident_of(spec, options)))
+                     for times, held in rounds_of(spec.hardware, blocks, resolved(spec, options).min_blocks))
     copied = blocks * steps * stage_bytes(options) / (COPIED_BYTES * chip)
     memory = START_CYCLES + MEMORY_SHARE * moved / cycle_bytes
     longest = max(arithmetic, copied, memory)

@@ -28,13 +28,13 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Ro
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
-from .choice import candidates, choice, instructions, tile_refusal
+from .choice import candidates, choice, instructions, tile_refusal, values_refusal
 from .numbers import BOX, FilterGradientTmaNumbers, make_numbers, resolved
 from .options import FilterGradientTmaOptions
 
 
 ROUNDED = (Numerics.TF32,)
-UNIT = 4        # floats: boxes begin at multiples of 16 bytes
+UNIT = 4        # floats: a row's copies begin at multiples of 16 bytes
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -42,7 +42,7 @@ def supports(spec: KernelSpec) -> str | None:
     if (spec.arch.major, spec.arch.minor) != (TARGET.major, TARGET.minor):
         return f"{spec.arch} is not served, only 9.0: groups of warps give registers to each other"
     if spec.dtype is DType.FLOAT32 and spec.numerics is not Numerics.TF32:
-        return f"products of {spec.numerics.value} are not served, only those rounded to tf32"
+        return f"products of {spec.numerics.value} are not served, only those rounded to TF32 (precision = 'tf32')"
     borders = ZEROS if any(map(any, spec.padding)) else tuple(Border)
     refusal = common_refusal(spec, dtypes=(DType.FLOAT32,), layouts=tuple(Layout), borders=borders, numerics=ROUNDED,
                              operation=Operation.FILTER_GRADIENT, spatial=(2, 3))
@@ -59,8 +59,10 @@ def plan(spec: KernelSpec, options: FilterGradientTmaOptions) -> KernelPlan:
     spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
     if spec.layout is Layout.NCHW:
         return reordered.plan_of(spec, plan(reordered.in_nhwc(spec), options))
-    options = resolved(spec, options)
-    if (refusal := supports(spec) or tile_refusal(spec, options)) is not None:
+    if (refusal := supports(spec) or values_refusal(options)) is None:
+        options = resolved(spec, options)
+        refusal = tile_refusal(spec, options)
+    if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     descriptors = gradient_boxes.descriptors(spec, BOX, options.pixels, rounded=True)
     direct = partial_sums.is_direct(spec, options.splits)

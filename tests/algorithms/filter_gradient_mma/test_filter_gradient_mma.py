@@ -56,6 +56,15 @@ def test_the_rule_takes_it_for_dense_layers_in_float32(c, h, k, r, stride):
         assert (spec.algorithm, spec.numerics) == (OLD, Numerics.FLOAT32)
 
 
+@pytest.mark.parametrize("precision", ["tf32", "tf32x3"])
+def test_places_in_an_image_past_2_31_outputs_are_counted_in_64_bits(precision):
+    """They were cut to 32: taps were taken for ones beside the image."""
+    layer = ConvShape(n=1, c=2, h=60000, w=60000, k=2, r=3, s=3, padding=1)
+    text = render(plan_layer(layer, operation="filter_gradient", algorithm=NAME, precision=precision)).text
+    assert "using index_t = long long;" in text and "int place" not in text
+    assert text.count("const index_t place") == (2 if precision == "tf32x3" else 1)
+
+
 @pytest.mark.parametrize("layer, joined", [
     (dict(c=128, h=56, w=56, k=128, groups=32), True), (dict(c=256, h=56, w=56, k=256, groups=32, stride=2), True),
     (dict(c=96, h=28, w=28, k=96, groups=32), True),

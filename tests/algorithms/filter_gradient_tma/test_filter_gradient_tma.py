@@ -88,17 +88,21 @@ def test_refusals_are_in_words():
             plan_layer(shape, operation="filter_gradient", algorithm=NAME, settings=settings, precision=precision)
         return str(caught.value)
 
-    assert "only those rounded to tf32" in reason(precision="tf32x3")
+    assert "precision = 'tf32'" in reason(precision="tf32x3")
     assert "element type" in reason(precision="float32", dtype="float16")
     assert "only 9.0" in reason(arch="sm_80") and "only 9.0" in reason(arch="sm_100")
     assert "border reflect" in reason(padding_mode="reflect") and "10 filters" in reason(groups=2, k=20)
     assert "a multiple of 16" in reason(c=18) and "a multiple of 16" in reason(k=18)
     assert "strides of 9" in reason(stride=9) and "taps 256 pixels from" in reason(padding=128, dilation=128)
-    assert "by 32" in reason({"filters": 48}) and "by 32" in reason({"columns": 64, "warps_m": 1, "warps_n": 4})
-    assert "4 or 8 are possible" in reason({"warps_m": 3}) and "pixels = 24" in reason({"pixels": 24})
+    assert "filters = 48 (a multiple of 64" in reason({"filters": 48, "warps_m": 2, "warps_n": 2})
+    assert "columns = 64 (a multiple of 128" in reason({"columns": 64, "warps_m": 1, "warps_n": 4})
+    for warps_m, warps_n in ((3, 2), (1, 1), (1, 2)):
+        assert "4 or 8 warps are possible" in reason({"warps_m": warps_m, "warps_n": warps_n})
+    assert "pixels = 24" in reason({"pixels": 24}) and "min_blocks = 20" in reason({"min_blocks": 20})
     assert "stages = 9" in reason({"stages": 9}) and "splits" in reason({"splits": 2000})
-    assert "registers a thread" in reason({"filters": 256, "columns": 128, "warps_m": 2, "warps_n": 2})
-    assert "shared memory" in reason({"filters": 256, "columns": 128, "warps_m": 4, "warps_n": 2, "pixels": 64})
+    large = {"filters": 256, "columns": 128, "warps_n": 2}
+    assert "registers a thread, where 232 are left" in reason({**large, "warps_m": 2})
+    assert "shared memory" in reason({**large, "warps_m": 4, "pixels": 64})
 
 
 def test_a_limit_on_the_workspace_takes_fewer_shares():

@@ -110,10 +110,10 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int N, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q;
-    const int place = (int)(pixel % plane);
+    const index_t place = pixel % plane;
     const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
     const int tap = column / C_GROUP;
-    return {column < WINDOW ? (int)(pixel / plane) : N, place / Q, place % Q,
+    return {column < WINDOW ? (int)(pixel / plane) : N, (int)(place / Q), (int)(place % Q),
             (int)(WINDOW_ROWS / plane), (int)(WINDOW_ROWS % plane) / Q, (int)(WINDOW_ROWS % plane) % Q,
             tap / S - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};
 }
@@ -235,9 +235,9 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
-// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 4 channels
-// of a filter.
+// The partial sums of all chunks, added in the same order in every run: thread y takes chunks y, y + 2 and so on. A row
+// of parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 4
+// channels of a filter.
 extern "C" __global__ void __launch_bounds__(72)
 sum_parts(const float* __restrict__ parts, unsigned short* __restrict__ dw) {
     __shared__ float sums[2][36];

@@ -17,7 +17,7 @@
 // A product of matrices on the tensor cores: dy as filters x pixels by the windows as pixels x columns, a tap of a
 // channel each, the channels of a tap side by side. A block makes a tile of filters x columns, TILE_P pixels at a time,
 // from a share of the batch's pixels. Both operands lie in shared memory as in dy and x, the channels of a pixel side
-// by side, and are transposed on their way to registers. Asynchronous copies fill a ring of STAGES tiles.
+// by side. Asynchronous copies fill a ring of STAGES tiles.
 constexpr int C = 64;                           // channels of a pixel of x
 constexpr int K = 128;                          // channels of a pixel of dy
 constexpr int C_GROUP = 64;                     // channels of a group
@@ -61,7 +61,7 @@ __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a pixel lies in a tile. Cells change places from pixel to pixel, so that the two cells each of four
-// pixels that a warp loads an element each of lie in different banks.
+// pixels that are loaded at once lie in different banks.
 __device__ __forceinline__ int gradient_at(int pixel, int cell) {
     return (pixel * GRADIENT_CELLS + (cell ^ (pixel << 1 & 6))) * 4;
 }
@@ -103,10 +103,10 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q;
-    const int place = (int)(pixel % plane);
+    const index_t place = pixel % plane;
     const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS * WINDOW_VECTOR;
     const int tap = column / C_GROUP;
-    return {(int)(pixel / plane), place / Q, place % Q,
+    return {(int)(pixel / plane), (int)(place / Q), (int)(place % Q),
             (int)(WINDOW_ROWS / plane), (int)(WINDOW_ROWS % plane) / Q, (int)(WINDOW_ROWS % plane) % Q,
             tap / S - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};
 }
@@ -151,7 +151,7 @@ __device__ __forceinline__ unsigned low_part(unsigned& factor) {
 __device__ __forceinline__ int warp_filter(int m, int half, int lane) {
     return (2 * m + half) / 4 * 32 + lane / 4 * 4 + (2 * m + half) % 4;
 }
-// A warp's column that is column `own` of matrix n: that of 4 matrices is side by side.
+// A warp's column that is column `own` of matrix n: the same ones of 4 matrices are neighbours.
 __device__ __forceinline__ int warp_column(int n, int own) { return n / 4 * 32 + own * 4 + n % 4; }
 
 __device__ __forceinline__ float sum_of(const float4& sums, int i) {
@@ -313,7 +313,8 @@ __device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const
         const index_t last = min(chunk + 32, end);
 #pragma unroll 4
         for (index_t output = chunk; output < last; ++output) {
-            const int place = (int)(output % plane), p = place / Q, q = place % Q;
+            const index_t place = output % plane;
+            const int p = (int)(place / Q), q = (int)(place % Q);
             add_products(anew, __ldg(dy + output * K + filter), __ldg(dy + output * K + other_filter),
                 pixel_of(x, column, output / plane, p, q, H, W),
                 pixel_of(x, other_column, output / plane, p, q, H, W));
@@ -416,9 +417,9 @@ filter_gradient_mma_3x3(const element* __restrict__ x, const element* __restrict
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
-// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 16 channels
-// of a filter.
+// The partial sums of all chunks, added in the same order in every run: thread y takes chunks y, y + 2 and so on. A row
+// of parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 16
+// channels of a filter.
 extern "C" __global__ void __launch_bounds__(288)
 sum_parts(const float* __restrict__ parts, float* __restrict__ dw) {
     __shared__ float sums[2][144];

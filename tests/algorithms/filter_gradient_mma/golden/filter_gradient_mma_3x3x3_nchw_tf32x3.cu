@@ -17,7 +17,7 @@
 // A product of matrices on the tensor cores: dy as filters x pixels by the windows as pixels x columns, a tap of a
 // channel each, the channels of a tap side by side. A block makes a tile of filters x columns, TILE_P pixels at a time,
 // from a share of the batch's pixels. Both operands lie in shared memory as in dy and x, the channels of a pixel side
-// by side, and are transposed on their way to registers. Asynchronous copies fill a ring of STAGES tiles.
+// by side. Asynchronous copies fill a ring of STAGES tiles.
 constexpr int C = 64;                           // channels of a pixel of x
 constexpr int K = 128;                          // channels of a pixel of dy
 constexpr int C_GROUP = 64;                     // channels of a group
@@ -63,7 +63,7 @@ __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a pixel lies in a tile. Cells change places from pixel to pixel, so that the two cells each of four
-// pixels that a warp loads an element each of lie in different banks.
+// pixels that are loaded at once lie in different banks.
 __device__ __forceinline__ int gradient_at(int pixel, int cell) {
     return (pixel * GRADIENT_CELLS + (cell ^ (pixel << 1 & 6))) * 4;
 }
@@ -159,7 +159,7 @@ __device__ __forceinline__ unsigned low_part(unsigned& factor) {
 __device__ __forceinline__ int warp_filter(int m, int half, int lane) {
     return (2 * m + half) / 4 * 32 + lane / 4 * 4 + (2 * m + half) % 4;
 }
-// A warp's column that is column `own` of matrix n: that of 4 matrices is side by side.
+// A warp's column that is column `own` of matrix n: the same ones of 4 matrices are neighbours.
 __device__ __forceinline__ int warp_column(int n, int own) { return n / 4 * 32 + own * 4 + n % 4; }
 
 __device__ __forceinline__ float sum_of(const float4& sums, int i) {
@@ -427,9 +427,9 @@ filter_gradient_mma_3x3x3(const element* __restrict__ x, const element* __restri
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
-// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 8 channels
-// of a filter.
+// The partial sums of all chunks, added in the same order in every run: thread y takes chunks y, y + 2 and so on. A row
+// of parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 8
+// channels of a filter.
 extern "C" __global__ void __launch_bounds__(432)
 sum_parts(const float* __restrict__ parts, float* __restrict__ dw) {
     __shared__ float sums[2][216];

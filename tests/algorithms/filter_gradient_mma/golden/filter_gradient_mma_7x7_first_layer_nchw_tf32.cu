@@ -17,7 +17,7 @@
 // A product of matrices on the tensor cores: dy as filters x pixels by the windows as pixels x columns, a tap of a
 // channel each, the channels of a tap side by side. A block makes a tile of filters x columns, TILE_P pixels at a time,
 // from a share of the batch's pixels. Both operands lie in shared memory as in dy and x, the channels of a pixel side
-// by side, and are transposed on their way to registers. Asynchronous copies fill a ring of STAGES tiles.
+// by side. Asynchronous copies fill a ring of STAGES tiles.
 constexpr int C = 3;                            // channels of a pixel of x
 constexpr int K = 64;                           // channels of a pixel of dy
 constexpr int C_GROUP = 3;                      // channels of a group
@@ -62,7 +62,7 @@ __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Where a cell of a pixel lies in a tile. Cells change places from pixel to pixel, so that the two cells each of four
-// pixels that a warp loads an element each of lie in different banks.
+// pixels that are loaded at once lie in different banks.
 __device__ __forceinline__ int gradient_at(int pixel, int cell) {
     return (pixel * GRADIENT_CELLS + (cell ^ (pixel << 1 & 6))) * 4;
 }
@@ -104,10 +104,10 @@ struct Windows {
 
 __device__ __forceinline__ Windows windows_of(index_t first_pixel, int group, int n_tile, int N, int P, int Q) {
     const index_t pixel = first_pixel + (int)threadIdx.x / WINDOW_COLUMNS, plane = (index_t)P * Q;
-    const int place = (int)(pixel % plane);
+    const index_t place = pixel % plane;
     const int column = n_tile * TILE_N + threadIdx.x % WINDOW_COLUMNS;
     const int tap = column / C_GROUP;
-    return {column < WINDOW ? (int)(pixel / plane) : N, place / Q, place % Q,
+    return {column < WINDOW ? (int)(pixel / plane) : N, (int)(place / Q), (int)(place % Q),
             (int)(WINDOW_ROWS / plane), (int)(WINDOW_ROWS % plane) / Q, (int)(WINDOW_ROWS % plane) % Q,
             tap / S - PAD_TOP, tap % S - PAD_LEFT, group * C_GROUP + column % C_GROUP};
 }
@@ -137,8 +137,8 @@ __device__ __forceinline__ void copy_windows(element* to, const element* x, Wind
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // A float of which the tensor cores, which read 11 of its 24 binary digits, take the nearest, ties away from zero: half
-// of the last of these digits is added, which is its power of two, with its sign, times 2^-11. Infinities and NaN stay
-// what they are, and so do subnormal floats.
+// of the last digit that they read is added, which is the float's sign and power of two times 2^-11. Infinities stay,
+// NaN stays NaN, of subnormal floats digits are cut, and those within 2^116 of the largest become infinite.
 __device__ __forceinline__ unsigned to_round(unsigned bits) {
     return __float_as_uint(fmaf(__uint_as_float(bits & 0xff800000u), 4.8828125e-4f, __uint_as_float(bits)));
 }
@@ -147,7 +147,7 @@ __device__ __forceinline__ unsigned to_round(unsigned bits) {
 __device__ __forceinline__ int warp_filter(int m, int half, int lane) {
     return (2 * m + half) / 4 * 32 + lane / 4 * 4 + (2 * m + half) % 4;
 }
-// A warp's column that is column `own` of matrix n: that of 4 matrices is side by side.
+// A warp's column that is column `own` of matrix n: the same ones of 4 matrices are neighbours.
 __device__ __forceinline__ int warp_column(int n, int own) { return n / 4 * 32 + own * 4 + n % 4; }
 
 __device__ __forceinline__ float sum_of(const float4& sums, int i) {
@@ -273,9 +273,9 @@ filter_gradient_mma_7x7(const element* __restrict__ x, const element* __restrict
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
-// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 2 channels
-// of a filter.
+// The partial sums of all chunks, added in the same order in every run: thread y takes chunks y, y + 2 and so on. A row
+// of parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 2
+// channels of a filter.
 extern "C" __global__ void __launch_bounds__(196)
 sum_parts(const float* __restrict__ parts, float* __restrict__ dw) {
     __shared__ float sums[2][98];

@@ -205,9 +205,9 @@ filter_gradient_wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __gri
     }
 }
 
-// The partial sums of all chunks, added in the same order in every run: thread y takes every second chunk. A row of
-// parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 8 channels
-// of a filter.
+// The partial sums of all chunks, added in the same order in every run: thread y takes chunks y, y + 2 and so on. A row
+// of parts has the channels of a tap side by side, the gradient the taps of a channel: a block turns those of 8
+// channels of a filter.
 extern "C" __global__ void __launch_bounds__(432)
 sum_parts(const float* __restrict__ parts, unsigned short* __restrict__ dw) {
     __shared__ float sums[2][216];

@@ -112,8 +112,8 @@ __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, uns
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // A float of which the tensor cores, which read 11 of its 24 binary digits, take the nearest, ties away from zero: half
-// of the last of these digits is added, which is its power of two, with its sign, times 2^-11. Infinities and NaN stay
-// what they are, and so do subnormal floats.
+// of the last digit that they read is added, which is the float's sign and power of two times 2^-11. Infinities stay,
+// NaN stays NaN, of subnormal floats digits are cut, and those within 2^116 of the largest become infinite.
 __device__ __forceinline__ unsigned to_round(unsigned bits) {
     return __float_as_uint(fmaf(__uint_as_float(bits & 0xff800000u), 4.8828125e-4f, __uint_as_float(bits)));
 }
