@@ -4,11 +4,13 @@ tap by tap, into a ring in shared memory."""
 from __future__ import annotations
 
 from warpconv.codegen.classes import replace
-from warpconv.codegen.descriptors import Descriptor
+from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
 from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
+from warpconv.codegen.plan import Argument, Role
 from warpconv.codegen.spec import KernelSpec
 
 from . import partial_sums
+from .arguments import demanding, gradient_arguments, named, outputs_of
 from .wgmma import LEAST_STAGES, MOST_STAGES, walking
 
 
@@ -22,6 +24,17 @@ def descriptors(spec: KernelSpec, channels: int, pixels: int, rounded: bool = Fa
     n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
     windows = replace(gradients, argument="x_map", of="x", sizes=(Length(each=spec.c), *image[::-1], n))
     return walking(windows, spec), gradients
+
+
+def arguments(spec: KernelSpec, maps: tuple[Descriptor, ...],
+              direct: bool) -> tuple[tuple[Argument, ...], tuple[Argument, ...]]:
+    """Those of a program whose product reads its factors by ``maps``, and those that the product takes, which writes
+    sums two at a time, to the gradient itself where it is ``direct``."""
+    aligned = {"x": ALIGNMENT, "dy": ALIGNMENT} | ({"dw": 2 * spec.dtype.itemsize} if direct else {})
+    given = demanding(gradient_arguments(spec), aligned)
+    given += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in maps)
+    return given, named((*given, partial_sums.argument()), "x_map", "dy_map", "dw" if direct else partial_sums.PARTS,
+                        "N", *outputs_of(spec))
 
 
 def ring_refusal(spec: KernelSpec, stages: int, splits: int, shared: int) -> str | None:

@@ -35,12 +35,16 @@ def workspace(elements: int, chunks: int) -> Workspace:
     return Workspace(name=PARTS, bytes_each=4 * elements * chunks, last_step=1)
 
 
-def launch(elements: int, target: str, rows: int = SUM_ROWS) -> Launch:
-    """The second step: the rows' sums as elements of ``target``, each by ``rows`` threads."""
-    columns = THREADS // rows
-    blocks = Blocks(times=-(-elements // columns), limit=GRID_LIMIT[0])
-    return Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(columns, rows, 1),
-                  arguments=(PARTS, target))
+def _launch(blocks: int, target: str, columns: int, rows: int) -> Launch:
+    """The second step: the rows' sums as elements of ``target``, ``columns`` of them in a block, each by ``rows``
+    threads."""
+    return Launch(entry=ENTRY, grid=(Blocks(times=blocks, limit=GRID_LIMIT[0]), Blocks(), Blocks()),
+                  block=(columns, rows, 1), arguments=(PARTS, target))
+
+
+def _added(arguments: tuple[Argument, ...], first: Launch, second: Launch, elements: int, chunks: int) -> Program:
+    return Program(arguments=(*arguments, argument()), steps=(first, second),
+                   workspaces=(workspace(elements, chunks),))
 
 
 def is_direct(spec: KernelSpec, shares: int) -> bool:
@@ -76,16 +80,14 @@ def adding_of(spec: KernelSpec, chunks: int) -> Adding:
     return Adding(rows=rows, columns=channels * taps, channels=channels, tiles=-(-spec.channels // channels))
 
 
-def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int) -> Program:
+def product_program(arguments: tuple[Argument, ...], first: Launch, spec: KernelSpec, shares: int,
+                    adding: Adding) -> Program:
     """The product of a filter's gradient, and the second step where it is not direct."""
-    made, elements = adding_of(spec, shares), spec.k * spec.reduction
-    found = program(arguments, first, "dw", elements, shares, is_direct(spec, shares), made.rows)
-    if not made.channels or not found.workspaces:
-        return found
-    blocks = Blocks(times=spec.k * made.tiles, limit=GRID_LIMIT[0])
-    second = Launch(entry=ENTRY, grid=(blocks, Blocks(), Blocks()), block=(made.columns, made.rows, 1),
-                    arguments=(PARTS, "dw"))
-    return replace(found, steps=(first, second))
+    elements = spec.k * spec.reduction
+    if is_direct(spec, shares):
+        return Program(arguments=arguments, steps=(first,))
+    blocks = spec.k * adding.tiles if adding.channels else -(-elements // adding.columns)
+    return _added(arguments, first, _launch(blocks, "dw", adding.columns, adding.rows), elements, shares)
 
 
 def shares(splits: int, direct: bool) -> str:
@@ -103,13 +105,13 @@ def adding_cycles(spec: KernelSpec, shares: int, passes: float = 1) -> float:
 
 
 def program(arguments: tuple[Argument, ...], first: Launch, target: str, elements: int, chunks: int,
-            direct: bool | None = None, rows: int = SUM_ROWS) -> Program:
+            direct: bool | None = None) -> Program:
     """``first``, which writes ``target`` itself where it is ``direct`` (unless given: in one share), and else the
     second step."""
     if chunks == 1 if direct is None else direct:
         return Program(arguments=arguments, steps=(first,))
-    return Program(arguments=(*arguments, argument()), steps=(first, launch(elements, target, rows)),
-                   workspaces=(workspace(elements, chunks),))
+    columns = THREADS // SUM_ROWS
+    return _added(arguments, first, _launch(-(-elements // columns), target, columns, SUM_ROWS), elements, chunks)
 
 
 def sum_rows(chunks: int) -> int:

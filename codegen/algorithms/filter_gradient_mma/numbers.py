@@ -22,6 +22,8 @@ SWIZZLE = ("pixel", 7)
 # and of float32, so that two cells each of four pixels do, of which lanes load all or half at once
 FLOAT_SWIZZLES = {4: ("pixel", 2)}
 FLOAT_SWIZZLE = ("pixel << 1", 6)
+FLOAT_CELL = 4                  # floats of a cell,
+ROW_LANES = 4                   # and lanes that have the same row of a matrix
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,9 @@ class FilterGradientMmaNumbers:
     n_tiles: int
     guard_filters: bool     # whether the last of them has fewer
     guard_columns: bool
-    paired: bool            # whether two neighbouring sums are stored together
     side_m: Side            # filters of a lane side by side, of float32,
-    side_n: Side            # columns alike,
-    stored: int             # those that are stored together,
-    ahead: bool             # and whether the next factors are loaded while these are multiplied
+    side_n: Side            # and columns
+    stored: int             # neighbouring sums that are stored together
     gradient_elements: int  # of a stage,
     stage: int              # with those of windows
     shared_bytes: int
@@ -150,24 +150,18 @@ def copies_of(spec: KernelSpec, options: FilterGradientMmaOptions, tile: int, ve
                   mask=mask)
 
 
-def is_paired(spec: KernelSpec, options: FilterGradientMmaOptions) -> bool:
-    """Whether neighbouring sums begin at even places; a gradient that is written element by element asks for no
-    address."""
-    alone = partial_sums.is_direct(spec, options.splits) and options.vector_m == options.vector_n == 1
-    return not alone and (spec.reduction if options.joined == 1 else spec.channels) % 2 == 0
-
-
 def side_of(elements: int) -> Side:
     """That of a lane that has so many elements of a pixel in all."""
     each = 4 if elements % 4 == 0 else 2
-    return Side(each=each, matrices=each // 2, span=MATRIX_COLUMNS * each, lanes=4 * 4 // each)
+    return Side(each=each, matrices=each // 2, span=MATRIX_COLUMNS * each, lanes=ROW_LANES * FLOAT_CELL // each)
 
 
 def stored_of(spec: KernelSpec, options: FilterGradientMmaOptions) -> int:
-    """Neighbouring sums of float32 that are stored together."""
+    """Neighbouring sums of a lane that are stored together; a gradient that is written element by element asks for no
+    address."""
     if partial_sums.is_direct(spec, options.splits) and options.vector_m == options.vector_n == 1:
         return 1
-    most = side_of(options.tile_n // options.warps_n // MATRIX_COLUMNS).each
+    most = side_of(options.tile_n // options.warps_n // MATRIX_COLUMNS).each if spec.dtype is DType.FLOAT32 else 2
     run = spec.reduction if options.joined == 1 else spec.channels
     return next(n for n in (4, 2, 1) if n <= most and run % n == 0)
 
@@ -187,9 +181,8 @@ def make_numbers(spec: KernelSpec, options: FilterGradientMmaOptions) -> FilterG
         matrices_m=warp_m // MATRIX_ROWS, matrices_n=warp_n // MATRIX_COLUMNS,
         m_tiles=-(-tiled.filters // options.tile_m), n_tiles=-(-tiled.reduction // options.tile_n),
         guard_filters=tiled.filters % options.tile_m != 0, guard_columns=tiled.reduction % options.tile_n != 0,
-        paired=is_paired(spec, options), side_m=side_of(2 * warp_m // MATRIX_ROWS),
-        side_n=side_of(warp_n // MATRIX_COLUMNS), stored=stored_of(spec, options),
-        ahead=spec.numerics is Numerics.TF32,
+        side_m=side_of(2 * warp_m // MATRIX_ROWS), side_n=side_of(warp_n // MATRIX_COLUMNS),
+        stored=stored_of(spec, options),
         gradient_elements=options.tile_m * options.tile_p,
         stage=(options.tile_m + options.tile_n) * options.tile_p, shared_bytes=shared_bytes(spec, options),
         stages_ahead=options.stages - 2, adding=partial_sums.adding_of(spec, options.splits),

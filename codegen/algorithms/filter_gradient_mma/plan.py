@@ -23,7 +23,7 @@ from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
-from warpconv.codegen.dtypes import DType, Layout
+from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.parts import partial_sums, reordered
@@ -74,10 +74,10 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
                     arguments=("x", "dy", "dw" if numbers.direct else partial_sums.PARTS, *sizes_of(spec)),
                     shared_bytes=numbers.shared_bytes)
     aligned = {"x": numbers.windows.bytes, "dy": numbers.gradients.bytes}
-    together = numbers.stored if spec.dtype is DType.FLOAT32 else 2 if numbers.paired else 1
-    if numbers.direct and together > 1:
-        aligned["dw"] = together * spec.dtype.itemsize
-    program = partial_sums.product_program(demanding(gradient_arguments(spec), aligned), launch, spec, options.splits)
+    if numbers.direct and numbers.stored > 1:
+        aligned["dw"] = numbers.stored * spec.dtype.itemsize
+    program = partial_sums.product_program(demanding(gradient_arguments(spec), aligned), launch, spec, options.splits,
+                                           numbers.adding)
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_mma/kernel.cu.jinja",), cost=_cost(options, numbers),
                       phrase=f"tiles of {options.tile_m} filters x {options.tile_n} taps of channels x "

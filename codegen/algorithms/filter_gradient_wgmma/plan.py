@@ -20,15 +20,14 @@ from collections.abc import Iterable
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
-from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
+from warpconv.codegen.descriptors import Descriptor
 from warpconv.codegen.dimension import Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.parts import gradient_boxes, partial_sums, reordered
-from warpconv.codegen.parts.arguments import gradient_arguments, named, outputs_of
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.parts.wgmma import TARGET
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Role
+from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics, Operation
 
@@ -75,16 +74,12 @@ def plan(spec: KernelSpec, options: FilterGradientWgmmaOptions) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     descriptors = _descriptors(spec, options)
     direct = partial_sums.is_direct(spec, options.splits)
-    multiples = {"x": ALIGNMENT, "dy": ALIGNMENT} | ({"dw": 2 * spec.dtype.itemsize} if direct else {})
-    arguments = tuple(replace(a, multiple_of=multiples.get(a.name, a.multiple_of)) for a in gradient_arguments(spec))
-    arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
-    taken = named((*arguments, partial_sums.argument()), "x_map", "dy_map", "dw" if direct else partial_sums.PARTS, "N",
-                  *outputs_of(spec))
+    arguments, taken = gradient_boxes.arguments(spec, descriptors, direct)
     numbers = make_numbers(spec, options, taken)
     blocks = Blocks(times=numbers.filter_tiles * numbers.column_tiles * options.splits)
     launch = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in taken), shared_bytes=numbers.shared_bytes)
-    program = replace(partial_sums.product_program(arguments, launch, spec, options.splits),
+    program = replace(partial_sums.product_program(arguments, launch, spec, options.splits, numbers.adding),
                       descriptors=descriptors)
     return KernelPlan(spec=spec, options=options, numbers=numbers, program=program,
                       templates=("filter_gradient_wgmma/kernel.cu.jinja",), cost=_cost(options, numbers),
