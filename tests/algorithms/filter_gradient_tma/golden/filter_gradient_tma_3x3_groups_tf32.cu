@@ -84,13 +84,14 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         const int top = place / Q * STRIDE_H - PAD_TOP, left = place % Q * STRIDE_W - PAD_LEFT;   // of the first window
         unsigned char* const to = ring + stage * STAGE_BYTES;
         wc_barrier_wait(freed + stage, parity);
+        // its own boxes
         wc_barrier_expect(filled + stage, (FILTER_BOXES + COLUMN_BOXES - copier + COPIERS - 1) / COPIERS * BOX_BYTES);
         for (int i = copier; i < FILTER_BOXES + COLUMN_BOXES; i += COPIERS) {
-            unsigned char* const window = to + i * BOX_BYTES;
             if (i < FILTER_BOXES) {
-                wc_tma_load_2(window, dy_map, filled + stage, first_filter + i * 32, pixel);
+                wc_tma_load_2(to + i * BOX_BYTES, dy_map, filled + stage, first_filter + i * 32, pixel);
                 continue;
             }
+            unsigned char* const window = to + i * BOX_BYTES;
             const int box = first_box + i - FILTER_BOXES;
             const int tap = box / SLICES, channel = first_channel + box % SLICES * 32;
             wc_tma_load_im2col(window, x_map, filled + stage, channel, left, top, image,
@@ -106,8 +107,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
 // tensor cores
 __device__ __forceinline__ void wc_mma_tf32s_8(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
-// What a warp multiplies at once, of eight pixels: a lane has pixels lane % 4 * 2 and the next of filters lane / 4 * 2
-// and the next of each 16 (a), and of column lane / 4 of each 8 (b). Bits of floats.
+// What a warp multiplies at once, of eight pixels. A lane has two of them, lane % 4 * 2 and the next: of two filters of
+// each 16 (a), lane / 4 * 2 and the next, and of one column of each 8 (b), lane / 4. Bits of floats.
 struct Factors {
     unsigned a[MATRICES_M][4], b[MATRICES_N][2];
 };
