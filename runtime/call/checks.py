@@ -16,6 +16,7 @@ from warpconv.runtime.arrays import ArrayView, axes
 from warpconv.runtime.arrays.axes import Order
 
 MOST_LAYERS = 4096      # sizes that a kernel remembers
+ORDERED_ALIGNMENT = 16  # of a weight that is read where it is: kernels and descriptors copy 16 bytes at a time
 
 
 class Misaligned(ArgumentError):
@@ -24,10 +25,12 @@ class Misaligned(ArgumentError):
 
 @dataclass(slots=True)
 class Call:
-    """Operands by their argument names in the program (no weight where a Filter was given), axes in memory order."""
+    """Operands by their argument names in the program (no weight where a Filter was given), axes in memory order.
+    ``in_order``: the weight lies as the program's preparation would leave it, and is read where it is."""
 
     shape: ConvShape
     operands: dict[str, ArrayView]
+    in_order: bool = False
 
 
 def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None = None) -> ArrayView:
@@ -70,6 +73,15 @@ def check_address(argument: Argument, pointer: int) -> None:
         raise Misaligned(f"this kernel's plan needs the address {argument.demand}, and {name} is at {pointer:#x}",
                          argument=name, value=pointer,
                          hint="copy the array, specialize(..., settings={'vector': 1}), or call conv2d()")
+
+
+def in_order(program: Program, weight: ArrayView) -> ArrayView | None:
+    """The weight with its axes as they lie in memory, where kernels read filters in that order (1x1 filters,
+    channels_last) and at such an address; None where it has to be prepared."""
+    if program.preparation is None or not program.preparation.ordered or weight.pointer % ORDERED_ALIGNMENT:
+        return None
+    turned = weight.transposed((0, *range(2, len(weight.shape)), 1))
+    return turned if turned.contiguous else None
 
 
 def check_weight(spec: KernelSpec, view: ArrayView) -> None:

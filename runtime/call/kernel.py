@@ -19,7 +19,7 @@ from warpconv.runtime.arrays import ArrayView, axes
 
 from . import pitch, separable as factors_of, signatures
 from .checks import (MOST_LAYERS, Call, Misaligned, check_address, check_bias, check_out, check_residual, check_weight,
-                     contiguous, layer_of, name_of, place, same_memory, written_in_place)
+                     contiguous, in_order, layer_of, name_of, place, same_memory, written_in_place)
 from .filter import Filter, Prepared, Shared
 from .quick import Entry, QuickCalls
 from .recording import recording
@@ -155,8 +155,9 @@ class Kernel(Shared):
         queue = self.queue_of(stream, handle, x)
         # all is checked but addresses: from here on memory is taken, then work queued
         operands = {self._x: x if pitches[0] else contiguous(input, x, "input", self._to_memory)}
+        ordered = None if w is None else in_order(self.program, w)
         if w is not None:
-            operands[self._w] = contiguous(weight, w, "weight")
+            operands[self._w] = ordered or contiguous(weight, w, "weight")
         if b is not None:
             operands[self._bias] = contiguous(bias, b, "bias")
         if r is not None:
@@ -172,7 +173,7 @@ class Kernel(Shared):
             for argument in self.aligned:
                 if argument.name in operands:
                     check_address(argument, operands[argument.name].pointer)
-        self._backend.run(Call(shape, operands), prepared, queue)
+        self._backend.run(Call(shape, operands, ordered is not None), prepared, queue)
         if copied:
             arrays.copy_into(target, out, 0 if queue is None else queue.handle)
             out = given
@@ -180,7 +181,7 @@ class Kernel(Shared):
             recording.graph.add(operands.values(), prepared)
         else:
             self._quick.learn(input, weight if w is not None else None, bias, residual, given, out, operands,
-                              shape)
+                              shape, ordered is not None)
         return out
 
     def for_axes(self, order: Layout) -> Kernel:

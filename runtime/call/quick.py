@@ -15,7 +15,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays.streams import stream_handle
 
 from . import signatures
-from .checks import MOST_LAYERS, name_of
+from .checks import MOST_LAYERS, ORDERED_ALIGNMENT, name_of
 from .signatures import Library
 
 # of what a call is given and makes; an output's gradient stands in the weight's place
@@ -104,20 +104,21 @@ class QuickCalls:
         self.entries: dict[tuple, Entry] = {}
 
     def learn(self, x: Any, w: Any, bias: Any, residual: Any, out: Any, result: Any, operands: dict[str, Any],
-              shape: ConvShape) -> None:
+              shape: ConvShape, in_order: bool) -> None:
         """Remember a call that passed. ``w`` is None where a Filter was given, ``out`` where none was; ``result`` is
-        the output."""
+        the output; ``in_order`` as of Call."""
         key = signatures.sign_call(x, w, bias, residual, out)
         if key is None or key in self.entries:
             return
         values = {name: value for name, value in zip(self._names, (x, w, bias, residual, result)) if name is not None}
-        if (entry := self.entry(values, operands, shape)) is None:
+        if (entry := self.entry(values, operands, shape, in_order)) is None:
             return
         if len(self.entries) >= MOST_LAYERS:
             self.entries.clear()
         self.entries[key] = entry
 
-    def entry(self, named: dict[str, Any], operands: dict[str, Any], shape: ConvShape) -> Entry | None:
+    def entry(self, named: dict[str, Any], operands: dict[str, Any], shape: ConvShape,
+              in_order: bool = False) -> Entry | None:
         """What repeats a call that passed, of the values of its arguments, the output among them (None: a Filter stands
         in the weight's place, or there is no such array); None where one is another library's, or one but the weight
         was copied, or the launches cannot be repeated."""
@@ -130,11 +131,14 @@ class QuickCalls:
                 for value in (*values, *(operands[name].owner for name in copied))):
             return None
         made = library.sign_output(values[-1])
-        launch = None if made is None else self._backend.quick(shape, operands, by_filter=values[1] is None)
+        launch = None if made is None else self._backend.quick(shape, operands,
+                                                               by_filter=in_order or values[1] is None)
         if made is None or launch is None:
             return None
         views = [None if value is None else operands[name] for name, value in zip(self._names, values)]
         alignment = tuple(1 if view is None else self._backend.alignment(name, view)
                           for name, view in zip(self._names, views))
+        if in_order:
+            alignment = (alignment[0], max(alignment[1], ORDERED_ALIGNMENT), *alignment[2:])
         nbytes = tuple(0 if view is None else view.span().nbytes for view in views)
         return Entry(launch, library, made[3], alignment, nbytes, made[:3], bool(copied))

@@ -176,7 +176,7 @@ def _preparation(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> 
     grid = (Blocks(times=-(-elements // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=spec.dtype.itemsize * elements),
-                       ordered=spec.dtype.is_half and elements == spec.k * spec.reduction and not numbers.padded)
+                       ordered=elements == spec.k * spec.reduction and not numbers.padded)
 
 
 def _cost(spec: KernelSpec, options: MmaOptions, numbers: MmaNumbers) -> Cost:

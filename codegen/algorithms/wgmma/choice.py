@@ -92,7 +92,7 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
     """Tiles of boxes that are read as NCHW has them, where rows of x (of 1x1 filters images) are whole 16 bytes."""
     made = WgmmaOptions(form=Form.HALO, order=Order.PLANES)
     flat = is_flat(spec, made)
-    if halo_refusal(spec, made) is not None or (shape.h * shape.w if flat else shape.w) % ROW_UNIT:
+    if halo_refusal(spec, made) is not None or (math.prod(shape.image) if flat else shape.w) % ROW_UNIT:
         return
     for filters in FILTERS:
         parts = GROUPS if filters < GROUPS * ROWS else 1
@@ -119,7 +119,7 @@ def _turned_boxes(spec: KernelSpec, shape: ConvShape) -> Iterator[WgmmaOptions]:
 
 def _box_outputs(spec: KernelSpec, shape: ConvShape, options: WgmmaOptions) -> list[int]:
     """Output columns of a box: equal shares of a row, as few as a box is wide enough for, or some more."""
-    widest = MOST_BOX // spec.stride[1] - reach_of(spec, options)[1]
+    widest = MOST_BOX // spec.stride[-1] - reach_of(spec, options)[1]
     if widest < 1:
         return []
     fewest = -(-shape.q // widest)
@@ -137,7 +137,8 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
     """Those whose boxes are for the same taps as that of ``made``."""
     if halo_refusal(spec, made) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
-    if spec.stride != (1, 1) and not (is_split(spec) and any(map(operator.gt, spec.taps, spec.stride))):
+    plane = spec.stride[-2:]
+    if plane != (1, 1) and not (is_split(spec) and any(map(operator.gt, spec.taps[-2:], plane))):
         # boxes of phases pay where a pixel is split for all its windows; copies alone take 1.05 to 1.5 times as long as
         # the walk's (14 layers of stride 2 in float16 and tf32, an H200, 2026-11-27)
         return
@@ -145,7 +146,7 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
     ring = MORE_BOXES if is_split(spec) or made.by_columns else MORE_BOXES[:1]
     ring = ring[::-1] if made.by_columns and spec.r <= FEW_TAPS else ring     # of what is estimated alike the first
     for columns in _box_outputs(spec, shape, made):
-        for rows in range(1, min(shape.p, 16, MOST_BOX // spec.stride[0] - down) + 1):
+        for rows in range(1, min(shape.p, 16, MOST_BOX // plane[0] - down) + 1):
             needed = rows * (columns + across) - across
             for filters in FILTERS:
                 parts = GROUPS if filters < GROUPS * ROWS else 1
@@ -164,22 +165,20 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
 def halo_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     """Why one box cannot serve all taps, or those of a filter column, in words, or None."""
     turned = options.turned > 0
-    if spec.is_volume:
-        return "one box for all taps is for images"
     if options.by_columns and (is_split(spec) or spec.s == 1):
         return "boxes of a filter column are for several columns, in 16 bits and tf32"
     if turned and not (is_split(spec) and spec.layout is Layout.NCHW):
         return "boxes of planes are for NCHW in fp16x3"
-    if spec.dilation != (1, 1):
+    if spec.dilation[-2:] != (1, 1):
         return "one box for all taps is for dilation 1"
-    if any(stride > 1 == taps for stride, taps in zip(spec.stride, spec.taps)):
+    if any(stride > 1 == taps for stride, taps in zip(spec.stride[-2:], spec.taps[-2:])):
         return "one box for all taps is for stride 1 along axes of one tap"
-    if turned and spec.stride != (1, 1):
+    if turned and max(spec.stride) > 1:
         return "boxes of planes are for stride 1"
     if math.prod(phases_of(spec, options)) > MOST_PHASES:
         return (f"one box for all taps would be one of {math.prod(phases_of(spec, options))} phases, as the stride is "
-                f"{spec.stride[0]} x {spec.stride[1]} (at most {MOST_PHASES})")
-    if spec.r * spec.s == 1 and turned:
+                f"{spec.stride[-2]} x {spec.stride[-1]} (at most {MOST_PHASES})")
+    if is_flat(spec, options):
         return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
     if spec.r * spec.s == 1:
         return "one box for all taps is for more than one tap"

@@ -25,7 +25,10 @@ from .numbers import (WgmmaNumbers, group_columns, is_one_tap, is_passed, is_sam
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
-EMPTY_SLICES = 1.15         # times as long with volumes' slices that are half empty (32 channels, an H100, 2026-11-26)
+# Times as long as the rest of the model says: in volumes slices that are half empty (32 channels), walks of windows of
+# up to a slice, and of more, boxes of a filter column whose one slice is not full (72 layers in three precisions, 776
+# plans, an H200, 2026-11-28)
+EMPTY_SLICES, WALKED_THIN, WALKED_DEEP, THIN_COLUMNS = 1.15, 1.3, 1.06, 1.4
 # Cycles of a multiprocessor besides those of parts/wgmma.py
 SHARED_BYTES = 128.0            # that it reads of shared memory in a cycle
 INSTRUCTION_BYTES = 32          # of a row of a factor, an instruction
@@ -78,9 +81,9 @@ def tiles_of(options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers, shape:
 def places(options: WgmmaOptions, shape: ConvShape, flat: bool = False) -> int:
     """Tiles of a layer's pixels; ``flat``: of images that are taken as one row."""
     if flat:
-        return shape.n * -(-shape.p * shape.q // options.columns)
+        return shape.n * -(-math.prod(shape.outputs) // options.columns)
     if options.form is Form.HALO:
-        return shape.n * -(-shape.p // options.rows) * -(-shape.q // options.columns)
+        return shape.n * shape.depths[1] * -(-shape.p // options.rows) * -(-shape.q // options.columns)
     if options.form is Form.PLANES:
         return shape.n * -(-shape.p * shape.q // options.pixels)
     return -(-shape.output_pixels // options.pixels)
@@ -117,9 +120,14 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
 
 
 def _walked(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
-    """How many times as long a walk of windows of 16 bits takes."""
-    walks = options.form is Form.IM2COL and not is_one_tap(spec) and spec.stride == (1, 1)
-    if not walks or not spec.dtype.is_half or spec.is_volume:
+    """How many times as long a walk of windows takes."""
+    walks = options.form is Form.IM2COL and not is_one_tap(spec)
+    if spec.is_volume:
+        if options.by_columns:
+            return THIN_COLUMNS if spec.dtype.is_half and stored_channels(spec) < slice_of(spec) else 1.0
+        thin, empty = (times * stored_channels(spec) <= slice_of(spec) for times in (1, 2))
+        return 1.0 if not walks or is_split(spec) or empty else WALKED_THIN if thin else WALKED_DEEP
+    if not walks or not spec.dtype.is_half or spec.stride != (1, 1):
         return 1.0
     pixel = stored_channels(spec) * spec.dtype.itemsize
     if shape.n * shape.h * shape.w * pixel > spec.hardware.l2_bytes:
@@ -189,7 +197,7 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
     """The same of split factors, where warps split boxes beside the products."""
     columns = group_columns(options)
     instructions = SPLIT_PRODUCTS * numbers.depths * options.filters * options.pixels // (ROWS * columns)
-    taps = numbers.taps if options.form is Form.HALO else 1
+    taps = numbers.box_taps if options.form is Form.HALO else 1
     copied, box = options.filters * ROW_BYTES, numbers.copied_bytes / taps
     copying = (copied + box) / COPIED_BYTES * max(0.4, active)
     if options.form is Form.HALO:

@@ -86,7 +86,8 @@ class WgmmaNumbers:
     phase_pixels: int = 1       # from one to the next in shared memory
     box_bytes: int = 1
     box_taps: int = 1           # that a box serves,
-    slice_boxes: int = 1        # and boxes of a slice: one for each filter column
+    box_serves: str = ""        # in words,
+    slice_boxes: int = 1        # and boxes of a slice: of each filter plane one, or one for each filter column
     loop: str = Form.IM2COL.value       # the fragment that waits for stages and multiplies
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
     planes_each: int = 1        # of them a group's
@@ -170,7 +171,7 @@ def is_one_tap(spec: KernelSpec) -> bool:
 
 def is_flat(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether an image is taken as one row: of boxes that are turned, where every pixel is a window."""
-    return options.turned > 0 and spec.r == spec.s == 1
+    return options.turned > 0 and max(spec.taps) == 1
 
 
 def is_staged(spec: KernelSpec, options: WgmmaOptions) -> bool:
@@ -225,18 +226,25 @@ def box_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
 
 def reach_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     """Rows and columns of a phase from a window's first tap of a box to the last."""
-    return -(-spec.r // spec.stride[0]) - 1, 0 if options.by_columns else -(-spec.s // spec.stride[1]) - 1
+    return -(-spec.r // spec.stride[-2]) - 1, 0 if options.by_columns else -(-spec.s // spec.stride[-1]) - 1
 
 
 def phases_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
     """Sets of rows and columns of a box, those equal modulo the stride, each a box of its own: so that the pixels of a
     tap lie side by side. There is none that no tap reads."""
-    return min(spec.r, spec.stride[0]), 1 if options.by_columns else min(spec.s, spec.stride[1])
+    return min(spec.r, spec.stride[-2]), 1 if options.by_columns else min(spec.s, spec.stride[-1])
 
 
 def slice_boxes(spec: KernelSpec, options: WgmmaOptions) -> int:
-    """Boxes that a slice's taps are served by: one, or one for each filter column."""
-    return spec.s if options.by_columns else 1
+    """Boxes that a slice's taps are served by: of each filter plane one, or one for each filter column."""
+    return math.prod(spec.taps[:-2]) * (spec.s if options.by_columns else 1)
+
+
+def box_serves(spec: KernelSpec, options: WgmmaOptions) -> str:
+    """Whose taps a box serves, in words."""
+    if options.by_columns:
+        return "a filter column's"
+    return "a filter plane's" if spec.is_volume else "all"
 
 
 def phase_pixels(spec: KernelSpec, options: WgmmaOptions) -> int:
@@ -256,7 +264,7 @@ def reached_pixels(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
 
 def columns_before(spec: KernelSpec) -> int:
     """Columns left of its first pixel with which a box of planes is copied: it begins at whole 16 bytes of a row."""
-    return -spec.padding[1][0] % ROW_UNIT
+    return -spec.padding[-1][0] % ROW_UNIT
 
 
 def plane_columns(spec: KernelSpec, options: WgmmaOptions) -> int:
@@ -325,7 +333,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         filter_channels=channels, spare_rows=spare_rows, phases=math.prod(phases), phases_across=phases[1],
         phase_pixels=phase_pixels(spec, options) if halo else 1,
         box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES,
-        box_taps=taps // slice_boxes(spec, options), slice_boxes=slice_boxes(spec, options))
+        box_taps=taps // slice_boxes(spec, options), box_serves=box_serves(spec, options),
+        slice_boxes=slice_boxes(spec, options))
 
 
 def aligned(nbytes: int, unit: int = ALIGNMENT) -> int:

@@ -58,11 +58,6 @@ class WgmmaOptions:
         return self.box is Box.COLUMN
 
     @property
-    def box_serves(self) -> str:
-        """Whose taps a box serves, in words."""
-        return "a filter column's" if self.by_columns else "all"
-
-    @property
     def turned(self) -> int:
         """Boxes in the ring of those that are turned; 0 where none are."""
         return self.ring if self.order is Order.PLANES else 0

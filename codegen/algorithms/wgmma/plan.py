@@ -12,7 +12,7 @@ by lanes that exchange sums first, so that what a store writes lies side by side
 need no such launch: the pixels of a channel lie side by side, which the instruction takes of its second factor, too
 (planes).
 
-float32 elements are rounded to TF32, pixels by the accelerator as they come and filters ahead (tf32), or scaled and
+float32 elements are rounded to TF32 by the accelerator as they come (tf32), or scaled and
 split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared memory,
 or, where rows of x in NCHW are whole 16 bytes, on their way from boxes of planes to rows of pixels. Of
 the four products three are made; their sums are added in float32 after every step. Outputs that are not finite are
@@ -62,8 +62,6 @@ def supports(spec: KernelSpec) -> str | None:
     single = spec.dtype is DType.FLOAT32
     if (refusal := float_units_refusal(spec)) is not None:
         return refusal
-    if spec.is_volume and spec.numerics is Numerics.FP16X3:
-        return "volumes of float32 are served rounded to TF32 alone"
     reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16),
                             layouts=(Layout.NHWC, Layout.NCHW),
                             numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True, spatial=(2, 3))
@@ -90,7 +88,7 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled) if passed else None
     numbers: WgmmaNumbers | SplitNumbers
     if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
-        taken = named(arguments, *maps, "x", FILTER, *written, "N", "H", "W", "P", "Q")
+        taken = named(arguments, *maps, "x", FILTER, *written, "N", *image_of(spec), *outputs_of(spec))
         numbers = make_split_numbers(spec, options, taken, adding if split else (), to_nhwc)
     else:
         taken = named(arguments, *maps, *written, "N", *outputs_of(spec))
@@ -182,8 +180,9 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
         return replace(made, sizes=(pixels, Length(each=spec.c), n), box=(PLANE_PIXELS, step_channels(spec), 1))
     if options.form is Form.HALO:
         rows, columns = box_of(spec, options)
-        down, across = spec.stride
-        return replace(made, box=(each, columns * across, rows * down, 1), strides=(across, down))
+        *deep, down, across = spec.stride       # a box lies in one plane of a volume
+        planes = (1,) * len(deep)
+        return replace(made, box=(each, columns * across, rows * down, *planes, 1), strides=(across, down, *planes))
     if is_plain(spec, options):
         pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
         return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
@@ -193,20 +192,22 @@ def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
 def _turned_boxes(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
     """How x is copied as NCHW has it: rows of pixels, the channels of a slice one behind another."""
     rows, columns = box_of(spec, options)[0], plane_columns(spec, options)
-    n, h, w = (Length(by=(size,)) for size in (Dimension.N, Dimension.H, Dimension.W))
+    image = IMAGE[len(spec.taps)]
+    n, *sizes = (Length(by=(size,)) for size in (Dimension.N, *image))
     channels, slice_ = Length(each=spec.c), slice_of(spec)
-    made = Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(w, h, channels, n),
-                      box=(columns, rows, slice_, 1), swizzle=0)
+    box: tuple[int, ...] = (columns, rows, *(1 for _ in image[2:]))
     if is_flat(spec, options):
-        made = replace(made, sizes=(Length(by=(Dimension.H, Dimension.W)), channels, n), box=(columns, slice_, 1))
-    return made
+        sizes, box = [Length(by=image)], (columns,)
+    return Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(*sizes[::-1], channels, n),
+                      box=(*box, slice_, 1), swizzle=0)
 
 
 def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of pixels and filters, and of what is copied from and to the output's place."""
     channels = Length(each=stored_channels(spec))
     filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
-                         sizes=(channels, Length(each=math.prod(spec.taps)), Length(each=spec.k)))
+                         sizes=(channels, Length(each=math.prod(spec.taps)), Length(each=spec.k)),
+                         rounded=spec.numerics is Numerics.TF32)
     if is_split(spec):      # rows of both parts, of each filter, of each step
         steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
         filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),
@@ -217,7 +218,8 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
     if is_staged(spec, options):
         n, p, q = Dimension.N, Dimension.P, Dimension.Q
         if options.form is Form.HALO:
-            sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), Length(by=(n,)))
+            planes = Length(by=(n, Dimension.Z) if spec.is_volume else (n,))
+            sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), planes)
             box: tuple[int, ...] = (STORED_FILTERS, options.columns, options.rows, 1)
         else:
             sizes, box = (Length(each=spec.k), outputs), (STORED_FILTERS, options.buffer)
@@ -252,7 +254,7 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
     tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], add=add, per=options.pixels,
                    times=numbers.filter_tiles * options.splits, limit=spec.hardware.multiprocessors)
     if options.form is not Form.IM2COL:     # blocks without a tile end at once
-        tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), times=numbers.filter_tiles * options.splits,
+        tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], times=numbers.filter_tiles * options.splits,
                        limit=spec.hardware.multiprocessors)
     return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
@@ -267,7 +269,7 @@ def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers 
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     nbytes = numbers.prepared_bytes if isinstance(numbers, SplitNumbers) else spec.dtype.itemsize * elements
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=nbytes),
-                       ordered=spec.dtype.is_half and stored_channels(spec) == spec.c)
+                       ordered=not split and stored_channels(spec) == spec.c)
 
 
 def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Cost:
@@ -283,7 +285,7 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     if options.form is Form.HALO:
         phases = f"{numbers.phases} phases of " if numbers.phases > 1 else ""
         tiles = (f"tiles of {options.filters} filters x {options.rows} x {options.columns} outputs from one box of "
-                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for {options.box_serves} taps, "
+                 f"{phases}{numbers.box_rows} x {numbers.box_columns} pixels for {numbers.box_serves} taps, "
                  f"{options.boxes} boxes" + (f", of {options.turned} boxes of planes" if options.turned else ""))
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"

@@ -11,8 +11,9 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .numbers import (SIDE_THREADS, aligned, box_of, columns_before, group_columns, is_flat, is_plain, phase_pixels,
-                      phases_of, plane_columns, reached_pixels, store_units, stores_from_registers)
+from .numbers import (SIDE_THREADS, aligned, box_of, box_serves, columns_before, group_columns, is_flat, is_plain,
+                      phase_pixels, phases_of, plane_columns, reached_pixels, slice_boxes, store_units,
+                      stores_from_registers)
 from .options import Form, WgmmaOptions
 
 SLICE = 32                      # channels of a step: a row of floats, or of their parts
@@ -54,7 +55,9 @@ class SplitNumbers:
     steps: int
     depths: int
     taps: int
-    box_columns: int            # halo: pixels of the box,
+    box_taps: int               # halo: that a box serves,
+    box_serves: str             # in words,
+    box_columns: int            # and pixels of the box,
     box_rows: int
     boxes: int
     phases: int                 # halo: of a box,
@@ -108,7 +111,7 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     halo, columns = options.form is Form.HALO, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
     matrices = options.filters // ROWS // (GROUPS if shared_out else 1)
-    slices, taps = -(-spec.c // SLICE), spec.r * spec.s
+    slices, taps = -(-spec.c // SLICE), math.prod(spec.taps)
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     box_pixels, reached = reached_pixels(spec, options) if halo else (options.pixels, options.pixels)
     phases, each = (phases_of(spec, options), phase_pixels(spec, options)) if halo else ((1, 1), 1)
@@ -139,8 +142,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
         guard_filters=spec.k % options.filters != 0, matrices=matrices,
         group_filters=ROWS * matrices if shared_out else 0, group_pixels=0 if shared_out else columns,
         filter_tiles=-(-spec.k // options.filters), slices=slices, steps=steps,
-        depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_columns=box_columns, box_rows=box_rows,
-        boxes=boxes,
+        depths=min(SLICE, aligned(spec.c, DEPTH)) // DEPTH, taps=taps, box_taps=taps // slice_boxes(spec, options),
+        box_serves=box_serves(spec, options), box_columns=box_columns, box_rows=box_rows, boxes=boxes,
         phases=math.prod(phases), phases_across=phases[1], phase_pixels=each,
         idle_pixels=each - box_rows * box_columns if halo else 0, box_pixels=box_pixels, pixel_bytes=pixel_bytes,
         plane_columns=across, plane_pixels=box_rows * across, columns_before=columns_before(spec),

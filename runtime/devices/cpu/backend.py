@@ -69,7 +69,9 @@ class CpuBackend:
         operands: dict[str, Any] = {name: host_array(view if view.contiguous else view.span())
                                     for name, view in call.operands.items() if view is not None}
         preparation = self.program.preparation
-        if prepared is None and preparation is not None and preparation.steps:
+        if call.in_order:
+            operands[preparation.buffer.name] = operands[self._weight]
+        elif prepared is None and preparation is not None and preparation.steps:
             prepared = self.prepare(call.operands[self._weight], None)
         if prepared is not None:
             operands[self._weight] = prepared.array

@@ -72,8 +72,7 @@ def _check(map_: _Fields, buffer: Buffer, entry: str) -> None:
             raise KernelFault(f"the tensor map of buffer '{buffer.name}' {words}", kind="descriptor", entry=entry)
 
     dimensions = range(map_.rank)
-    most = 5 if map_.im2col else 4
-    need(2 <= map_.rank <= most, f"has {map_.rank} dimensions; copies here have 2 to {most}")
+    need(2 <= map_.rank <= 5, f"has {map_.rank} dimensions; copies have 2 to 5")
     need(map_.element_bytes in (1, 2, 4, 8), f"has elements of {map_.element_bytes} bytes")
     need(map_.swizzle in (0, 64, 128), f"swizzles rows of {map_.swizzle} bytes; here are 0, 64 and 128")
     need(map_.offset % 16 == 0, f"begins {map_.offset} bytes into it; an address is a multiple of 16")

@@ -188,7 +188,9 @@ class CudaBackend:
 
     def _queue(self, call: Call, pointers: dict[str, int], prepared: PreparedFilter | None, queue: Queue) -> None:
         preparation = self._preparation
-        if prepared is None and preparation is not None and preparation.steps:
+        if call.in_order:
+            pointers[preparation.buffer.name] = pointers[self._weight]
+        elif prepared is None and preparation is not None and preparation.steps:
             self._queue_with_transform(call, pointers, queue)
             return
         if prepared is not None:

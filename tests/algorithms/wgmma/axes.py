@@ -30,7 +30,7 @@ TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 
 PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3), ("planes", 256, 32, 2),
           ("planes", 128, 160, 2))
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3)), "channels": CHANNELS, "padding": PADDINGS,
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3), (1, 1, 1)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES),
     "splits": (1, 2, 3)}
@@ -85,6 +85,21 @@ def variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i], dtype=DTYPES[1 + i % 2], numerics="float32",
                    layout="NCHW" if nchw else "NHWC", stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile,
                    splits=1 + i // 3 % 2)
+    rings = tuple(tile for tile in (*BOXES, *COLUMN_BOXES) if tile[4] > 1)
+    for i, tile in enumerate(rings * 2):        # and of boxes, for a filter plane or a column of it
+        nchw, single = i % 2 == 1, i >= len(rings)
+        yield dict(filter=(3, 2, 3), channels=CHANNELS[(6, 7)[nchw] if single else i % 5],
+                   padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
+                   dtype="float32" if single else DTYPES[1 + i % 2], numerics="tf32" if single else "float32",
+                   layout="NCHW" if nchw else "NHWC", stride=1 + i // 3 % 2, dilation=1, tile=tile, splits=1)
+    for i, tile in enumerate((*TILES[:5], *BOXES, *TURNED)):     # split, in every form
+        walks, flat = len(tile) == 4, tile in TURNED and tile[2] == 1
+        yield dict(filter=(1, 1, 1) if flat else (3, 2, 3), channels=CHANNELS[(6, 4, 1)[i % 3] if i % 2 else 7],
+                   padding="valid" if flat else PADDINGS[i % 4],
+                   epilogue=WITH_RESIDUAL[-1 - i % len(WITH_RESIDUAL)], dtype="float32", numerics="fp16x3",
+                   layout="NCHW" if i % 2 == 0 or tile in TURNED else "NHWC",
+                   stride=1 if tile in TURNED else 1 + i // 2 % 2, dilation=1 + i % 2 if walks else 1, tile=tile,
+                   splits=1 + i % 2 if walks else 1)
     for i, tile in enumerate((*BOXES * 2, *COLUMN_BOXES)):
         channels = ((8, 24, 1), (136, 72, 1), (33, 85, 1), (16, 136, 1))[i % 4 if tile[4] > 1 else 2]
         yield dict(filter=((3, 3), (2, 3))[i % 2], channels=channels, padding=PADDINGS[i % 4],

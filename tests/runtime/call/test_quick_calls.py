@@ -128,6 +128,30 @@ def test_a_weight_in_channels_last_is_copied_in_each_call(cuda, torch, kernel, c
     assert len(checked) == 1 and [words[1] for words in cuda.arguments] == [copy.data_ptr() for copy in copies]
 
 
+@pytest.mark.parametrize("last, offset", [(True, 0), (False, 0), (True, 4)])
+def test_a_weight_that_lies_in_order_is_read_where_it_is(cuda, torch, checked, last, offset):
+    """At an address from which 16 bytes can be copied; others are prepared in each call."""
+    shape = replace(SHAPE, c=32, k=32)
+    cuda.stack.append(PRIMARY + ORDINAL)
+    kernel = load(cuda, plan_layer(shape, algorithm="mma", precision="tf32", arch="sm_80",
+                                   settings=dict(tile_n=32, tile_k=32)))
+    sizes = shape.input_shape, shape.weight_shape, shape.output_shape
+    x, w, y = (torch.Tensor(size, "float32", strides=dense(size), pointer=(1 << 24) + (number << 20))
+               for number, size in enumerate(sizes))
+    if last:
+        _, c, r, s = shape.weight_shape
+        w._strides = c * r * s, 1, s * c, c
+        torch.Tensor.contiguous = lambda tensor: torch.Tensor(tensor.shape, "float32", strides=dense(tensor.shape),
+                                                              pointer=1 << 28)
+    w._pointer += offset
+    for _ in range(3):
+        kernel(x, w, out=y)
+    in_order = last and not offset
+    each = len(kernel.program.steps) + (not in_order) * len(kernel.program.preparation.steps)
+    assert len(checked) == 1 and len(cuda.launched) == 3 * each
+    assert (in_order or not last) == any(w.data_ptr() in words for words in cuda.arguments)     # of a copy, if not
+
+
 @pytest.mark.parametrize("change", ["context", "stream", "output's address", "recording", "shape"])
 def test_what_has_to_be_checked_again(cuda, torch, kernel, checked, change, monkeypatch):
     operands, options = Operands(torch), {}

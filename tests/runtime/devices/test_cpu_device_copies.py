@@ -109,6 +109,22 @@ def test_boxes_of_every_second_pixel(mode, strides, at):
     assert np.array_equal(found.reshape(-1), box_at(x, at, spans)[every].reshape(-1))
 
 
+@BOTH
+@pytest.mark.parametrize("at", [(8, -1, 2, 1, 1), (0, 5, -1, -1, 0), (0, 0, 1, 3, 0)])
+def test_boxes_of_volumes(mode, at):
+    """Of one plane, which may be none of the volume's: zeros."""
+    shape, spans, strides = (2, 3, 5, 7, 16), (8, 6, 3, 1, 1), (1, 2, 1, 1, 1)
+    box = [-(-span // stride) for span, stride in zip(spans, strides)]
+    x, size = numbers(*shape), 2 * int(np.prod(box))
+    y = np.zeros(size // 2, np.uint16)
+    ring(LOAD.format(call="wc_tma_load_5(shared, &map, full, c0, c1, c2, c3, c4)"),
+         PARAMETERS + "int c0, int c1, int c2, int c3, int c4",
+         [TensorMap(read(x), pack(shape[::-1], spans, swizzle=0, element_strides=strides)), written(y), np.int32(size),
+          *map(np.int32, at)], mode=mode)
+    every = tuple(slice(None, None, stride) for stride in strides[::-1])
+    assert np.array_equal(y, box_at(x, at, spans)[every].reshape(-1))
+
+
 CASES = {
     "3x3": dict(image=(2, 7, 9, 64), filter=(3, 3), stride=(1, 1), padding=(1, 1), dilation=(1, 1)),
     "strides": dict(image=(3, 9, 11, 64), filter=(3, 3), stride=(2, 3), padding=(1, 1), dilation=(1, 1)),
@@ -221,7 +237,7 @@ def test_stores_leave_what_is_outside(mode, shape, box, at, swizzle):
     (dict(sizes=(64, 0), box=(64, 8)), "size 0"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, lower=(-129, 0)), "a corner at -129"),
     (dict(sizes=(64, 2, 2, 2, 2), box=(64, 8), im2col=True, lower=(0, 0, -17)), "a corner at -17"),
-    (dict(sizes=(64, 2, 2, 2, 2), box=(64, 8, 1, 1, 1)), "5 dimensions"),
+    (dict(sizes=(64,), box=(64,)), "1 dimensions"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 1025), im2col=True), "1025 pixels"),
     (dict(sizes=(64, 2, 2, 2), box=(64, 8), im2col=True, element_strides=(1, 9, 1, 1)), "element stride 9"),
 ])

@@ -8,6 +8,7 @@ import pytest
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.arrays import ArrayKind
+from warpconv.runtime.call.checks import Call
 from warpconv.runtime.devices.cuda import backend
 
 SHAPE = ConvShape(n=2, c=32, h=14, w=14, k=32, r=3, s=3)
@@ -44,7 +45,7 @@ def made(monkeypatch):
     return made, pool, queued
 
 
-CALL = SimpleNamespace(shape=SHAPE, operands={"x": SimpleNamespace(kind=ArrayKind.CUPY)})
+CALL = Call(SHAPE, {"x": SimpleNamespace(kind=ArrayKind.CUPY)})
 QUEUE = SimpleNamespace(handle=7, for_pycuda=False)
 
 
@@ -70,3 +71,11 @@ def test_the_buffer_is_given_back_after_an_error(made, monkeypatch):
     with pytest.raises(RuntimeError, match="planted"):
         kernel._queue(CALL, dict(POINTERS), None, QUEUE)
     assert pool.given == [MADE]
+
+
+def test_a_filter_that_lies_in_order_is_read_where_it_is(made):
+    kernel, pool, queued = made
+    kernel._queue(Call(SHAPE, CALL.operands, in_order=True), dict(POINTERS), None, QUEUE)
+    ((steps, shape, given),) = queued
+    assert steps == PROGRAM.steps and shape == SHAPE and not pool.taken
+    assert given == {**POINTERS, PROGRAM.preparation.buffer.name: POINTERS["w"]}

@@ -25,13 +25,16 @@ __forceinline__ void wc_barrier_wait(unsigned long long *barrier, unsigned parit
 __forceinline__ void wc_sync_threads(int barrier, int threads) { wcpu_named_barrier(wcpu_self(), barrier, threads); }
 
 __forceinline__ void wc_tma_load_2(void *to, const void *map, unsigned long long *barrier, int c0, int c1) {
-    wcpu_tensor_load(wcpu_self(), to, map, barrier, 2, c0, c1, 0, 0);
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 2, c0, c1, 0, 0, 0);
 }
 __forceinline__ void wc_tma_load_3(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2) {
-    wcpu_tensor_load(wcpu_self(), to, map, barrier, 3, c0, c1, c2, 0);
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 3, c0, c1, c2, 0, 0);
 }
 __forceinline__ void wc_tma_load_4(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2, int c3) {
-    wcpu_tensor_load(wcpu_self(), to, map, barrier, 4, c0, c1, c2, c3);
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 4, c0, c1, c2, c3, 0);
+}
+__forceinline__ void wc_tma_load_5(void *to, const void *map, unsigned long long *barrier, int c0, int c1, int c2, int c3, int c4) {
+    wcpu_tensor_load(wcpu_self(), to, map, barrier, 5, c0, c1, c2, c3, c4);
 }
 __forceinline__ void wc_tma_load_im2col(void *to, const void *map, unsigned long long *barrier, int c, int w, int h, int n,
                                            unsigned short tap_w, unsigned short tap_h) {

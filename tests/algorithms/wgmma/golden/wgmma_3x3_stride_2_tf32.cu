@@ -19,8 +19,8 @@
 // x_map: x as (100, W, H, N) of float32 rounded to TF32, the innermost first, im2col, 32 channels of 192 pixels,
 // corners (W, H) (-1, -1) and (-1, -1), strides 1, 2, 2, 1, 128-byte swizzle, zeros outside
 //
-// filter_map: filter as (100, 9, 128) of float32, the innermost first, tiled, boxes of 32 x 1 x 128, 128-byte swizzle,
-// zeros outside
+// filter_map: filter as (100, 9, 128) of float32 rounded to TF32, the innermost first, tiled, boxes of 32 x 1 x 128,
+// 128-byte swizzle, zeros outside
 constexpr int C = 100;                          // channels of a pixel of x
 constexpr int K = 128;                          // channels of a pixel of y: filters
 constexpr int R = 3;                            // filter rows
@@ -139,19 +139,13 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
     if (thread == 0) wc_barrier_arrive(freed + before);
 }
 
-// A float rounded to TF32, 11 digits of the fraction's 24, ties away from zero; NaN stays NaN.
-__device__ __forceinline__ float rounded(float value) {
-    const unsigned bits = __float_as_uint(value);
-    return __uint_as_float((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : (bits + 0x1000u) & 0xffffe000u);
-}
-
 // The filter with the channels of a tap side by side: once for each filter, before the first call.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * R * S * C;
             i += gridDim.x * SIDE_THREADS) {
         const int channel = (int)(i % C), tap = (int)(i / C % (R * S));
-        filter[i] = rounded(w[(i / (C * R * S) * C + channel) * (R * S) + tap]);
+        filter[i] = w[(i / (C * R * S) * C + channel) * (R * S) + tap];
     }
 }
 
