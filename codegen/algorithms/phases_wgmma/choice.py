@@ -34,6 +34,7 @@ EMPTY_CYCLES = 200.0            # and of one that no tap meets
 STORED_CYCLES = 9.0             # of a thread's sum on its way to memory
 HALF_SHARE = 0.87               # of the estimate that tiles of 64 of more channels take,
 FEW_SHARE, FEW_CHANNELS = 1.2, 45   # and where there are fewer: the channels below which it is in inverse proportion
+FEW_OF_VOLUMES = 0.9            # the same of volumes (12 plans of 32 and 48 channels, an H200, 2026-11-28)
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[PhasesWgmmaOptions]:
@@ -52,7 +53,14 @@ def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[Pha
 
 def plane_of(spec: KernelSpec, shape: ConvShape) -> tuple[int, int]:
     """Rows and columns of the largest phase."""
-    return -(-shape.h // spec.stride[0]), -(-shape.w // spec.stride[1])
+    return -(-shape.h // spec.stride[-2]), -(-shape.w // spec.stride[-1])
+
+
+def stacks_of(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape) -> int:
+    """Tiles behind each other: over the batch, of volumes over the planes of each image's largest phase."""
+    if spec.is_volume:
+        return shape.n * -(-shape.depths[0] // spec.stride[0] // options.images)
+    return -(-shape.n // options.images)
 
 
 def _boxes(height: int, width: int) -> Iterator[tuple[int, int, int]]:
@@ -96,9 +104,9 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     the bytes of the arrays, whichever takes longer."""
     chip, phases = spec.hardware.multiprocessors, phases_of(spec)
     height, width = UNKNOWN_PLANE if shape is None else plane_of(spec, shape)
-    batch = UNKNOWN_PIXELS // (height * width) if shape is None else shape.n
-    each = (-(-spec.c // options.channels) * -(-height // options.rows) * -(-width // options.columns)
-            * -(-batch // options.images))
+    stacks = (-(-(UNKNOWN_PIXELS // (height * width)) // options.images) if shape is None
+              else stacks_of(spec, options, shape))
+    each = -(-spec.c // options.channels) * -(-height // options.rows) * -(-width // options.columns) * stacks
     active = min(1.0, each * len(phases) / chip)
     depths = ROW_BYTES // DEPTH_BYTES
     product = depths * options.channels / ROWS * pixels_of(options) * COLUMN_CYCLES / FULL_RATE
@@ -107,7 +115,8 @@ def cycles(spec: KernelSpec, options: PhasesWgmmaOptions, shape: ConvShape | Non
     stored = STORED_CYCLES * matrices_of(options) * group_columns(options) / 2
     share = 1.0
     if options.channels == ROWS and spec.c != ROWS:
-        share = HALF_SHARE if spec.c > ROWS else max(FEW_SHARE, FEW_CHANNELS / spec.c)
+        few = FEW_OF_VOLUMES if spec.is_volume else max(FEW_SHARE, FEW_CHANNELS / spec.c)
+        share = HALF_SHARE if spec.c > ROWS else few
     slices = -(-spec.k // slice_of(spec))
     tiles = [share * ((TILE_CYCLES if phase.taps else EMPTY_CYCLES) + stored + phase.taps * slices * step)
              for phase in phases]

@@ -22,12 +22,12 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
-from warpconv.codegen.dimension import Dimension, Length
+from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts import reordered
-from warpconv.codegen.parts.arguments import gradient_arguments, named, sizes_of
+from warpconv.codegen.parts.arguments import gradient_arguments, image_of, named
 from warpconv.codegen.parts.refusals import FLOATS, common_refusal
 from warpconv.codegen.parts.wgmma import TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role, Workspace
@@ -54,7 +54,8 @@ def supports(spec: KernelSpec) -> str | None:
     if single and spec.numerics is not Numerics.TF32:
         return f"products of {spec.numerics.value} are not served, only those rounded to tf32"
     refusal = common_refusal(spec, dtypes=FLOATS, layouts=tuple(Layout), borders=(Border.ZEROS, Border.CONSTANT),
-                             numerics=ROUNDED if single else (Numerics.FLOAT32,), operation=Operation.DATA_GRADIENT)
+                             numerics=ROUNDED if single else (Numerics.FLOAT32,), operation=Operation.DATA_GRADIENT,
+                             spatial=(2, 3))
     if refusal is None and (math.prod(spec.taps) > MOST_TAPS or math.prod(spec.stride) > MOST_PHASES):
         refusal = (f"{math.prod(spec.taps)} taps in {math.prod(spec.stride)} phases (at most {MOST_TAPS} in "
                    f"{MOST_PHASES})")
@@ -79,12 +80,12 @@ def plan(spec: KernelSpec, options: PhasesWgmmaOptions) -> KernelPlan:
     if turned:
         arguments += (Argument(name=TURNED, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     arguments += tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
-    taken = named(arguments, *(d.argument for d in descriptors), "bias", "dx", *sizes_of(spec)[:3])
+    taken = named(arguments, *(d.argument for d in descriptors), "bias", "dx", "N", *image_of(spec))
     numbers = make_numbers(spec, options, taken)
     turn = Launch(entry=TURN, block=(TURN_TILE, TURN_ROWS, 1), arguments=("w", TURNED), grid=(
         Blocks(times=math.prod(numbers.turn_tiles)), Blocks(), Blocks()))
     # blocks that have no tile end at once
-    blocks = Blocks(of=Dimension.N, by=(Dimension.H, Dimension.W), times=numbers.channel_tiles,
+    blocks = Blocks(of=Dimension.N, by=IMAGE[len(spec.taps)], times=numbers.channel_tiles,
                     limit=spec.hardware.multiprocessors)
     product = Launch(entry=spec.name, grid=(blocks, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                      arguments=tuple(a.name for a in taken), shared_bytes=numbers.shared_bytes)
@@ -99,9 +100,10 @@ def plan(spec: KernelSpec, options: PhasesWgmmaOptions) -> KernelPlan:
 def _descriptors(spec: KernelSpec, options: PhasesWgmmaOptions) -> tuple[Descriptor, ...]:
     """Those of dy, and of the filter as the launch before leaves it, or as it is."""
     each, rounded = slice_of(spec), spec.dtype is DType.FLOAT32
-    n, p, q = (Length(by=(size,)) for size in (Dimension.N, Dimension.P, Dimension.Q))
-    gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), q, p, n),
-                           box=(each, options.columns, options.rows, options.images), rounded=rounded)
+    n, *image = (Length(by=(size,)) for size in (Dimension.N, *OUTPUTS[len(spec.taps)]))
+    stacked = (options.images, 1) if spec.is_volume else (options.images,)
+    gradients = Descriptor(argument="dy_map", of="dy", dtype=spec.dtype, sizes=(Length(each=spec.k), *image[::-1], n),
+                           box=(each, options.columns, options.rows, *stacked), rounded=rounded)
     if not is_turned(spec):
         sizes = Length(each=spec.c), Length(each=spec.k)
         return gradients, Descriptor(argument="filter_map", of="w", dtype=spec.dtype, box=(BOX, each), sizes=sizes)
@@ -140,4 +142,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="phases_wgmma",
                       summary="data gradient of strided dense layers: products of matrices by Hopper's warp groups",
                       options=PhasesWgmmaOptions, supports=supports, defaults=choice, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.DATA_GRADIENT, float32=ROUNDED)
+                      estimate=estimate, operation=Operation.DATA_GRADIENT, float32=ROUNDED, spatial=(2, 3))

@@ -138,7 +138,7 @@ def _boxes_of(spec: KernelSpec, shape: ConvShape, made: WgmmaOptions) -> Iterato
     if halo_refusal(spec, made) is not None or shape.q < (LEAST_SPLIT_WIDTH if is_split(spec) else LEAST_HALO_WIDTH):
         return
     plane = spec.stride[-2:]
-    if plane != (1, 1) and not (is_split(spec) and any(map(operator.gt, spec.taps[-2:], plane))):
+    if plane != (1, 1) and not ((is_split(spec) or spec.is_volume) and any(map(operator.gt, spec.taps[-2:], plane))):
         # boxes of phases pay where a pixel is split for all its windows; copies alone take 1.05 to 1.5 times as long as
         # the walk's (14 layers of stride 2 in float16 and tf32, an H200, 2026-11-27)
         return

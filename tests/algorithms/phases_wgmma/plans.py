@@ -25,5 +25,6 @@ def plans() -> dict[str, KernelPlan]:
         "phases_wgmma_3x3_float16": _dense(3, (128, 14, 14, 1)),
         "phases_wgmma_1x1_images_bfloat16": _dense(1, (256, 7, 7, 3), c=256, h=14, w=14, dtype="bfloat16"),
         "phases_wgmma_2x2_tf32_bias": _dense(2, (64, 8, 16, 1), "bias", c=64, padding=0, dtype="float32"),
+        "phases_wgmma_3x3x3_bfloat16": _dense(3, (64, 4, 14, 3), d=9, t=3, dtype="bfloat16"),
         "phases_wgmma_3x3_nchw": _dense(3, (128, 8, 16, 1), layout="NCHW"),
     }

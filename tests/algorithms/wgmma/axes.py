@@ -88,7 +88,7 @@ def variants() -> Iterable[Row]:
     rings = tuple(tile for tile in (*BOXES, *COLUMN_BOXES) if tile[4] > 1)
     for i, tile in enumerate(rings * 2):        # and of boxes, for a filter plane or a column of it
         nchw, single = i % 2 == 1, i >= len(rings)
-        yield dict(filter=(3, 2, 3), channels=CHANNELS[(6, 7)[nchw] if single else i % 5],
+        yield dict(filter=(3, 2, 3), channels=CHANNELS[(6, 7)[nchw] if single else (0, 1, 3, 4)[i % 4]],
                    padding=PADDINGS[i % 4], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
                    dtype="float32" if single else DTYPES[1 + i % 2], numerics="tf32" if single else "float32",
                    layout="NCHW" if nchw else "NHWC", stride=1 + i // 3 % 2, dilation=1, tile=tile, splits=1)

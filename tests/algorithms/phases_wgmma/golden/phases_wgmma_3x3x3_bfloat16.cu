@@ -1,0 +1,305 @@
+// warpconv 0.1.0: phases_wgmma, bfloat16. Generated from templates/phases_wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,D,H,W,128 --filter 128,3,3,3 --stride 2,2,2 --padding 1 --dtype bfloat16 \
+//     --layout NHWC --operation data_gradient --index-bits 32 --arch sm_90a --algorithm phases_wgmma \
+//     --set channels=64 --set rows=4 --set columns=14 --set images=3 --set stages=4
+//
+// layer  x[N, D, H, W, 128] * w[128, 128, 3, 3, 3] -> y[N, Z, P, Q, 128], stride 2, padding 1, bfloat16 NHWC; its data
+//        gradient
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
+// plan   tiles of 64 channels x 3 x 4 x 14 pixels of a phase by two warp groups and a copying thread, 4 stages, 143424
+//        bytes of shared memory
+// cost   a warp's 1536 pixels of channels: 0 warp loads, 0 shuffles, 49152 FMA a lane, about 232 registers (direct:
+//        49152 loads)
+//
+// Pixels STRIDE_D * d + plane, STRIDE_H * i + row, STRIDE_W * j + column of the input make up a phase: they meet the
+// same taps, at outputs next to each other. A tile of channels times pixels of a phase is a product of matrices on the
+// tensor cores of four warps (wgmma), over the phase's taps and the filters; pixels of a phase without taps are zero.
+// One thread of a block keeps the tensor memory accelerator (TMA) copying: a box of dy's pixels for each tap, 64
+// filters of each at a time, and the same of the filter, which an entry before it leaves in that order; two groups of
+// four warps multiply what has come. Blocks take tiles until none is left.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// dy_map: dy as (128, Q, P, Z, N) of bfloat16, the innermost first, tiled, boxes of 64 x 14 x 4 x 3 x 1, 128-byte
+// swizzle, zeros outside
+//
+// filter_map: turned as (128, 128, 27) of bfloat16, the innermost first, tiled, boxes of 64 x 64 x 1, 128-byte swizzle,
+// zeros outside
+constexpr int C = 128;                          // channels of a pixel of dx
+constexpr int K = 128;                          // channels of a pixel of dy: filters
+constexpr int T = 3;                            // filter planes
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int STRIDE_D = 2;                     // input planes from one output to the next
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int ALL_PHASES = 8;                   // phases of the stride
+constexpr int TILE_CHANNELS = 64;               // channels of a tile
+constexpr int CHANNEL_TILES = 2;                // tiles across all channels
+constexpr int PLANES = 3;                       // planes of a tile, of one image,
+constexpr int ROWS = 4;                         // rows of a phase's pixels of each,
+constexpr int COLUMNS = 14;                     // and columns
+constexpr int BOX_PIXELS = 168;                 // all of these
+constexpr int SPARE_CELLS = 192;                // 16 bytes each: of pixels behind them, which fill up the products
+constexpr int SLICE = 64;                       // filters of a step
+constexpr int SLICES = 2;                       // steps of a tap
+constexpr int DEPTHS = 4;                       // of 16 filters: a step's instructions
+constexpr int DEPTH_CELLS = 2;                  // 16 bytes each: from one to the next, of pixels,
+constexpr int FILTER_CELLS = 2;                 // and of filters
+constexpr int ROW_BYTES = 128;                  // of shared memory: a step's filters of a pixel, or of a channel
+constexpr int BOX_BYTES = 29696;                // that are copied for a stage
+constexpr int PIXEL_BYTES = 24576;              // of shared memory: of a stage's pixels,
+constexpr int STAGE_BYTES = 32768;              // and of these and its filters
+constexpr int STAGES = 4;                       // of the ring
+constexpr int BARRIERS = 143360;                // where the barriers lie behind it
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int GROUP_PIXELS = 96;                // pixels from one group's to the next one's
+constexpr int MATRICES = 1;                     // of 64 channels: a group's
+constexpr int SUMS = 48;                        // of a thread: of such a matrix
+constexpr int STORES = 131072;                  // where the groups' buffers of outputs lie,
+constexpr int STORE_BYTES = 6144;               // of a buffer,
+constexpr int STORE_PIXELS = 48;                // pixels in it, of 64 channels,
+constexpr int PARTS = 2;                        // and how often it is filled for a matrix
+constexpr int TURN_TILE = 32;                   // filters, and taps of channels, that a block puts in order
+constexpr int TURN_ROWS = 8;                    // rows of its threads
+constexpr int FILTER_TILES = 4;                 // such tiles of the filters,
+constexpr int WINDOW_TILES = 108;               // and of the taps of the channels
+constexpr int THREADS = 384;                    // threads of a block
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // bfloat16, as bits
+
+// A phase: its first pixel, how many planes, rows and columns of taps it meets, the output where that pixel meets the
+// first of them, and how many taps the phases before it have.
+struct Phase {
+    int plane, row, column, tap_planes, tap_rows, tap_columns, front, up, left, first_tap;
+};
+__device__ const Phase PHASES[8] = {
+    {1, 1, 1, 2, 2, 2, 1, 1, 1, 0},
+    {0, 1, 1, 1, 2, 2, 0, 1, 1, 8},
+    {1, 0, 1, 2, 1, 2, 1, 0, 1, 12},
+    {1, 1, 0, 2, 2, 1, 1, 1, 0, 16},
+    {0, 0, 1, 1, 1, 2, 0, 0, 1, 20},
+    {0, 1, 0, 1, 2, 1, 0, 1, 0, 22},
+    {1, 0, 0, 2, 1, 1, 1, 0, 0, 24},
+    {0, 0, 0, 1, 1, 1, 0, 0, 0, 26}
+};
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// bfloat16 elements: bits in memory, float in registers
+__device__ __forceinline__ unsigned wc_floats_to_bfloat16s(float low, float high) { unsigned word; asm("cvt.rn.bf16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_5(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3, int c4) { asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6, %7}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory"); }
+__device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_bfloat16s(float (&sums)[48], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %50, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, %48, %49, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[48]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// How many tiles there are: across a plane of a phase of an image, of such a plane, of such a phase, of a phase of all
+// images, and in all.
+struct Tiles {
+    int across, plane, image, phase, all;
+};
+
+__device__ __forceinline__ Tiles tiles_of(int N, int D, int H, int W) {
+    Tiles tiles;
+    tiles.across = ((W + STRIDE_W - 1) / STRIDE_W + COLUMNS - 1) / COLUMNS;
+    tiles.plane = tiles.across * (((H + STRIDE_H - 1) / STRIDE_H + ROWS - 1) / ROWS);
+    tiles.image = tiles.plane * (((D + STRIDE_D - 1) / STRIDE_D + PLANES - 1) / PLANES);
+    tiles.phase = tiles.image * N * CHANNEL_TILES;
+    tiles.all = tiles.phase * ALL_PHASES;
+    return tiles;
+}
+
+// A tile's phase, its first channel, its image, and its first plane, row and column of the phase's.
+struct Place {
+    int phase, first_channel, image, plane, row, column;
+};
+
+__device__ __forceinline__ Place place_of(int tile, Tiles tiles) {
+    const int of_phase = tile % tiles.phase, pixels = of_phase / CHANNEL_TILES;
+    return {tile / tiles.phase, of_phase % CHANNEL_TILES * TILE_CHANNELS, pixels / tiles.image,
+        pixels % tiles.image / tiles.plane * PLANES,
+            pixels % tiles.plane / tiles.across * ROWS, pixels % tiles.plane % tiles.across * COLUMNS};
+}
+
+// One thread: the copies of this block's tiles, tap by tap, as the groups that multiply free the stages.
+__device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
+        const TensorMap* dy_map, const TensorMap* filter_map, Tiles tiles) {
+    int stage = 0;
+    unsigned parity = 1;
+    for (int tile = blockIdx.x; tile < tiles.all; tile += gridDim.x) {
+        const Place place = place_of(tile, tiles);
+        const Phase phase = PHASES[place.phase];
+        for (int tap = 0; tap < phase.tap_planes * phase.tap_rows * phase.tap_columns; ++tap) {
+            // where the tile's first pixel meets it
+            const int z = phase.front + place.plane - tap / phase.tap_columns / phase.tap_rows;
+            const int p = phase.up + place.row - tap / phase.tap_columns % phase.tap_rows,
+                q = phase.left + place.column - tap % phase.tap_columns;
+            for (int slice = 0; slice < SLICES; ++slice) {
+                unsigned char* const to = ring + stage * STAGE_BYTES;
+                wc_barrier_wait(freed + stage, parity);
+                wc_barrier_expect(filled + stage, BOX_BYTES);
+                wc_tma_load_5(to, dy_map, filled + stage, slice * SLICE, q, p, z, place.image);
+                wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, slice * SLICE, place.first_channel,
+                    phase.first_tap + tap);
+                if (++stage == STAGES) {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            }
+        }
+    }
+}
+
+// The products of a group's sums. Those of a stage are under way while the next one is waited for; then the one before
+// is free.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
+        unsigned long long* filled, unsigned long long* freed, int steps, int& stage, unsigned& parity, int group,
+        int thread) {
+    int before = 0;
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+        wc_barrier_wait(filled + stage, parity);
+        const unsigned char* const at = ring + stage * STAGE_BYTES;
+        const unsigned long long pixels = wc_descriptor_rows_128(at + group * GROUP_PIXELS * ROW_BYTES);
+        const unsigned long long filters = wc_descriptor_rows_128(at + PIXEL_BYTES);
+        wc_wgmma_fence();
+#pragma unroll
+        for (int depth = 0; depth < DEPTHS; ++depth)
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m)
+                wc_wgmma_bfloat16s(sums[m], filters + m * (64 * ROW_BYTES / 16) + depth * FILTER_CELLS,
+                    pixels + depth * DEPTH_CELLS, true);
+        wc_wgmma_commit();
+        if (step > 0) {
+            wc_wgmma_wait_group_1();
+            if (thread == 0) wc_barrier_arrive(freed + before);
+        }
+        before = stage;
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
+    if (steps > 0 && thread == 0) wc_barrier_arrive(freed + before);
+}
+
+// Where each tap is among those of the phases.
+__device__ const int TAP_PLACES[27] =
+    {0, 16, 1, 12, 24, 13, 2, 17, 3, 8, 22, 9, 20, 26, 21, 10, 23, 11, 4, 18, 5, 14, 25, 15, 6, 19, 7};
+
+// The filter w[k][c][t][r][s] as [tap][c][k]: tiles of filters x (channel, tap) through shared memory.
+extern "C" __global__ void __launch_bounds__(256)
+turn_filter(const element* __restrict__ w, element* __restrict__ turned) {
+    __shared__ element tile[TURN_TILE][TURN_TILE + 2];
+    constexpr int TAPS = T * R * S, WINDOW = C * TAPS;      // of a filter
+    const int first = blockIdx.x % WINDOW_TILES * TURN_TILE,
+        first_k = blockIdx.x / WINDOW_TILES % FILTER_TILES * TURN_TILE;
+#pragma unroll
+    for (int i = threadIdx.y; i < TURN_TILE; i += TURN_ROWS) {
+        const int k = first_k + i, at = first + threadIdx.x;
+        if (k < K && at < WINDOW) tile[i][threadIdx.x] = w[(index_t)k * WINDOW + at];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = threadIdx.y; i < TURN_TILE; i += TURN_ROWS) {
+        const int k = first_k + threadIdx.x, at = first + i;
+        if (k < K && at < WINDOW) turned[((index_t)TAP_PLACES[at % TAPS] * C + at / TAPS) * K + k] =
+            tile[threadIdx.x][i];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+phases_wgmma_3x3x3(const __grid_constant__ TensorMap dy_map, const __grid_constant__ TensorMap filter_map,
+        unsigned short* __restrict__ dx, int N, int D, int H, int W) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    // tiles: those of channels first, then of pixels of an image, of images, of phases
+    const Tiles tiles = tiles_of(N, D, H, W);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_fence_barrier_init();
+    }
+    // pixels that no copy brings are zero
+    for (int i = threadIdx.x; i < STAGES * SPARE_CELLS; i += THREADS)
+        *(uint4*)(shared + i / SPARE_CELLS * STAGE_BYTES + BOX_PIXELS * ROW_BYTES + i % SPARE_CELLS * 16) =
+            make_uint4(0u, 0u, 0u, 0u);
+    wc_fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_setmaxnreg_dec();
+        if (threadIdx.x == 0) fetch(shared, filled, freed, &dy_map, &filter_map, tiles);
+    } else {
+        // the groups that multiply
+        wc_setmaxnreg_inc();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        int stage = 0;
+        unsigned parity = 0;
+        for (int tile = blockIdx.x; tile < tiles.all; tile += gridDim.x) {
+            const Place place = place_of(tile, tiles);
+            const Phase phase = PHASES[place.phase];
+            const int first_channel = place.first_channel;
+            float sums[MATRICES][SUMS] = {};
+            multiply_tile(sums, shared, filled, freed, phase.tap_planes * phase.tap_rows * phase.tap_columns * SLICES,
+                stage, parity, group, thread);
+
+            // the sums to where they belong, STORE_PIXELS of 64 channels at a time
+            unsigned char* const buffer = shared + STORES + group * STORE_BYTES;
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int part = 0; part < PARTS; ++part) {
+                    wc_sync_threads(1 + group, 128);        // what was in the buffer is stored
+#pragma unroll
+                    for (int i = 0; i < STORE_PIXELS / 16; ++i) {
+                        const int sum = part * STORE_PIXELS / 2 + i * 8, row = i * 16 + lane / 16 * 8 + lane % 8;
+                        wc_store_matrices_transposed_4(buffer + row * ROW_BYTES
+                            + (((warp * 2 + lane / 8 % 2) ^ (row % 8)) << 4),
+                            wc_floats_to_bfloat16s(sums[m][sum], sums[m][sum + 1]),
+                            wc_floats_to_bfloat16s(sums[m][sum + 2], sums[m][sum + 3]),
+                            wc_floats_to_bfloat16s(sums[m][sum + 4], sums[m][sum + 5]),
+                            wc_floats_to_bfloat16s(sums[m][sum + 6], sums[m][sum + 7]));
+                    }
+                    wc_sync_threads(1 + group, 128);
+#pragma unroll
+                    for (int i = 0; i < STORE_PIXELS / 16; ++i) {
+                        const int row = i * 16 + thread / 8, pixel = group * GROUP_PIXELS + part * STORE_PIXELS + row,
+                            c = first_channel + m * 64 + thread % 8 * 8;
+                        const int d = (place.plane + pixel / (ROWS * COLUMNS)) * STRIDE_D + phase.plane,
+                            h = (place.row + pixel % (ROWS * COLUMNS) / COLUMNS) * STRIDE_H + phase.row,
+                            v = (place.column + pixel % (ROWS * COLUMNS) % COLUMNS) * STRIDE_W + phase.column;
+                        if (pixel < BOX_PIXELS && d < D && h < H && v < W)
+                            *(uint4*)(dx + ((((index_t)place.image * D + d) * H + h) * W + v) * C + c) =
+                                *(const uint4*)(buffer + row * ROW_BYTES + ((thread % 8 ^ (row % 8)) << 4));
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,426 @@
+// warpconv 0.1.0: wgmma, float16. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,48,D,H,W --filter 96,3,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
+//     --index-bits 32 --arch sm_90a --algorithm wgmma \
+//     --set form=halo --set filters=128 --set pixels=120 --set stages=6 --set rows=4 --set columns=28 \
+//     --set boxes=2 --set box=taps --set order=pixels
+//
+// layer  x[N, 48, D, H, W] * w[96, 48, 3, 3, 3] -> y[N, 96, Z, P, Q], stride 1, padding 1, float16, then bias,
+//        residual, relu
+//        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
+// plan   tiles of 128 filters x 4 x 28 outputs from one box of 6 x 30 pixels for a filter plane's taps, 2 boxes by two
+//        warp groups and a copying thread, 6 stages, 145536 bytes of shared memory
+// cost   a warp's 1920 outputs: 0 warp loads, 0 shuffles, 77760 FMA a lane, about 232 registers (direct: 77760 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of both into
+// a ring in shared memory; two groups of four warps multiply what has come. Blocks take tiles until none is left. The
+// entry before it leaves x in NHWC.
+//
+// The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
+//
+// x_map: x_nhwc as (48, W, H, D, N) of float16, the innermost first, tiled, boxes of 64 x 30 x 6 x 1 x 1, 128-byte
+// swizzle, zeros outside
+//
+// filter_map: filter as (48, 27, 96) of float16, the innermost first, tiled, boxes of 64 x 1 x 128, 128-byte swizzle,
+// zeros outside
+constexpr int C = 48;                           // channels of a pixel of x
+constexpr int K = 96;                           // channels of a pixel of y: filters
+constexpr int T = 3;                            // filter planes
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int PAD_FRONT = 1;                    // planes of zeros before the volume
+constexpr int PAD_TOP = 1;                      // rows of zeros above the image
+constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
+constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
+constexpr int SUMS = 60;                        // sums that a thread has of such a matrix
+constexpr int SLICE = 64;                       // channels of a step
+constexpr int DEPTHS = 3;                       // of 16 products: a step's instructions
+constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
+constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
+constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
+constexpr int ROWS = 4;                         // output rows of a tile
+constexpr int COLUMNS = 28;                     // output columns of a tile
+constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box that serves a filter plane's taps
+constexpr int BOX_BYTES = 23040;                // of the box, as they are copied
+constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter plane's taps
+constexpr int STAGES = 6;                       // of the ring of filters: a slice of a tap each
+constexpr int PIXEL_BYTES = 23552;              // from one buffer of pixels to the next
+constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
+constexpr int BARRIERS = 145408;                // where the barriers begin
+constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
+constexpr int PASS_PIXELS = 64;                 // pixels
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using element = unsigned short;                 // float16, as bits
+
+// A descriptor, as the driver encodes it.
+struct TensorMap {
+    __align__(64) unsigned long long words[16];
+};
+
+// float16 elements: bits in memory, float in registers
+__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: bias, then residual, then relu.
+__device__ __forceinline__ float finish(float value, float bias, float residual) {
+    value = value + bias;
+    value = value + residual;
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// barriers in shared memory, copies by descriptors, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
+__device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
+__device__ __forceinline__ void wc_tma_load_5(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2, int c3, int c4) { asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6, %7}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves(float (&sums)[60], unsigned long long a, unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %62, 0; wgmma.mma_async.sync.aligned.m64n120k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59}, %60, %61, adds, 1, 1, 0, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]) : "l"(a), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[60]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]), "+f"(sums[48]), "+f"(sums[49]), "+f"(sums[50]), "+f"(sums[51]), "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]), "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
+
+// The output of a column of a tile's products, or -1: for those between the columns of the tile, below it, beside the
+// image.
+__device__ __forceinline__ int output_of(int column, int plane, int first_p, int first_q, int P, int Q) {
+    const int row = column / BOX_COLUMNS, across = column % BOX_COLUMNS, p = first_p + row, q = first_q + across;
+    return row < ROWS && across < COLUMNS && p < P && q < Q ? (plane * P + p) * Q + q : -1;
+}
+
+// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
+__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
+        int lane) {
+    const bool odd = lane & 1, upper = lane & 2;
+    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
+    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
+    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
+    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
+    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
+    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
+    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
+    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
+}
+
+// The first of the pixels that a lane stores, of 32, `unit` of them at once.
+__device__ __forceinline__ int stored_pixel(int unit, int lane) {
+    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
+    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+}
+
+// Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
+// i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
+__device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
+        index_t pixels_y, int unit, int lane) {
+    // after it each lane has pixels of every second filter
+    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
+    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
+            continue;
+        }
+        // after it each lane has one pixel of two filters
+        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
+        const bool odd = lane & 4;
+        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
+        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
+    }
+}
+
+// The words that store_filters would store there, of `from`; zeros where nothing exists.
+__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y, int unit,
+        int lane) {
+    unsigned pairs[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (unit == 2) {
+            const int filter = 2 * i + lane / 4 % 2;
+            pairs[i] = exists && filter < filters ? *(const unsigned*)(from + filter * pixels_y) : 0u;
+            continue;
+        }
+        const unsigned first = exists && 2 * i < filters ? from[2 * i * pixels_y] : 0u;
+        const unsigned second = exists && 2 * i + 1 < filters ? from[(2 * i + 1) * pixels_y] : 0u;
+        const bool odd = lane & 4;
+        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 4);
+        pairs[i] = odd ? other | second << 16 : first | other << 16;
+    }
+    return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
+}
+
+// One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
+// them.
+__device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
+        unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
+        const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across, int Z) {
+    int box = 0, stage = 0;
+    unsigned box_parity = 1, parity = 1;
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_filter = 0, place = tile;
+        const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+        const int plane = place / (tiles_across * tiles_down), image = plane / Z;
+        for (int part = 0; part < T; ++part) {
+            const int slice = part / T, t = part % T;
+            const int front = plane % Z - PAD_FRONT + t;
+            wc_barrier_wait(freed_boxes + box, box_parity);
+            wc_barrier_expect(filled_boxes + box, BOX_BYTES);
+            wc_tma_load_5(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
+                first_p - PAD_TOP, front, image);
+            if (++box == BOXES) {
+                box = 0;
+                box_parity ^= 1;
+            }
+            for (int tap = 0; tap < R * S; ++tap) {
+                wc_barrier_wait(freed + stage, parity);
+                wc_barrier_expect(filled + stage, FILTER_BYTES);
+                wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
+                    slice * SLICE, t * (R * S) + tap, first_filter);
+                if (++stage == STAGES) {
+                    stage = 0;
+                    parity ^= 1;
+                }
+            }
+        }
+    }
+}
+
+// Where a group stands in both rings.
+struct Place {
+    int box, stage;
+    unsigned box_parity, parity;
+};
+
+// The products of a tile: a group's sums over all slices and taps. Those of a tap are under way while the next one's
+// filters are waited for; then the filters before are free, and after a box's last tap the box.
+__device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* shared,
+        unsigned long long* filled_boxes, unsigned long long* freed_boxes, unsigned long long* filled,
+        unsigned long long* freed, Place& at, int group, int thread) {
+    int before = -1, box_before = -1;
+#pragma unroll 1
+    for (int part = 0; part < T; ++part) {
+        wc_barrier_wait(filled_boxes + at.box, at.box_parity);
+#pragma unroll 1
+        for (int tap = 0; tap < R * S; ++tap) {
+            wc_barrier_wait(filled + at.stage, at.parity);
+            const unsigned long long filters = wc_descriptor_rows_128(
+                shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+            const unsigned long long pixels = wc_descriptor_rows_128(
+                shared + at.box * PIXEL_BYTES + (tap / S * BOX_COLUMNS + tap % S) * ROW_BYTES);
+            wc_wgmma_fence();
+#pragma unroll
+            for (int depth = 0; depth < DEPTHS; ++depth) {
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m)
+                    wc_wgmma_halves(sums[m], filters + m * MATRIX_ROWS + depth * DEPTH_CELLS,
+                        pixels + depth * DEPTH_CELLS, part > 0 || tap > 0 || depth > 0);
+            }
+            wc_wgmma_commit();
+            if (before >= 0) {
+                wc_wgmma_wait_group_1();
+                if (thread == 0) wc_barrier_arrive(freed + before);
+            }
+            if (box_before >= 0) {
+                if (thread == 0) wc_barrier_arrive(freed_boxes + box_before);
+                box_before = -1;
+            }
+            before = at.stage;
+            if (++at.stage == STAGES) {
+                at.stage = 0;
+                at.parity ^= 1;
+            }
+        }
+        box_before = at.box;
+        if (++at.box == BOXES) {
+            at.box = 0;
+            at.box_parity ^= 1;
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < MATRICES; ++m) wc_wgmma_wait_sums(sums[m]);
+    if (thread == 0) {
+        wc_barrier_arrive(freed + before);
+        wc_barrier_arrive(freed_boxes + box_before);
+    }
+}
+
+// The filter with the channels of a tap side by side: once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    for (long long i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < (long long)K * T * R * S * C;
+            i += gridDim.x * SIDE_THREADS) {
+        const int channel = (int)(i % C), tap = (int)(i / C % (T * R * S));
+        filter[i] = w[(i / (C * T * R * S) * C + channel) * (T * R * S) + tap];
+    }
+}
+
+// Eight pixels of a channel, from `place` of their image on; they may go on in the next.
+__device__ __forceinline__ void load_eight(element (&eight)[8], const element* x, index_t image, index_t place,
+        int channel, index_t pixels, index_t pixels_x) {
+    const element* from = x + (image * C + channel) * pixels_x + place;
+    const index_t left = pixels - image * pixels_x - place;         // pixels of the batch from here on
+    if (pixels_x % 4 == 0) {
+        // images begin at multiples of eight pixels, or of four
+        const element* const second = place + 4 < pixels_x ? from + 4 : from + 4 + (C - 1) * pixels_x;
+        uint2 words[2] = {};
+        if (pixels_x % 8 == 0) {
+            const uint4 all = __ldg((const uint4*)from);
+            words[0] = make_uint2(all.x, all.y);
+            words[1] = make_uint2(all.z, all.w);
+        } else {
+            words[0] = __ldg((const uint2*)from);
+            if (left > 4) words[1] = __ldg((const uint2*)second);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) eight[i] = (element)((i % 4 / 2 ? words[i / 4].y : words[i / 4].x) >> i % 2 * 16);
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        eight[i] = i < left ? __ldg(from) : 0;
+        ++from;
+        if (++place == pixels_x) {
+            place = 0;
+            from += (C - 1) * pixels_x;
+        }
+    }
+}
+
+// Where a pixel's channel lies in a tile: 16 bytes are left out after eight pixels, so that lanes with eight pixels of
+// a channel each are in different banks.
+__device__ __forceinline__ int in_tile(int pixel, int channel) {
+    return pixel * PASS_CHANNELS + pixel / 8 * 8 + channel;
+}
+
+// x as NHWC has it, a tile of pixels x channels through shared memory.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int D, int H, int W) {
+    __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
+    constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
+    const index_t pixels_x = (index_t)D * H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
+    const int first_channel = blockIdx.y * PASS_CHANNELS;
+    element eights[ROUNDS][8] = {};
+    const int eight = threadIdx.x % EIGHTS;
+    const index_t of_eight = first_pixel + eight * 8, image = of_eight / pixels_x, place = of_eight % pixels_x;
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int channel = first_channel + threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS);
+        if (channel < C && of_eight < pixels) load_eight(eights[i], x, image, place, channel, pixels, pixels_x);
+    }
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i)
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            tile[in_tile(eight * 8 + j, threadIdx.x / EIGHTS + i * (SIDE_THREADS / EIGHTS))] = eights[i][j];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < ROUNDS; ++i) {
+        const int cell = threadIdx.x + i * SIDE_THREADS, pixel = cell / ACROSS, channel = cell % ACROSS * 8;
+        const element* const from = tile + in_tile(pixel, channel);
+        element* const to = x_nhwc + (first_pixel + pixel) * C + first_channel + channel;
+        if (first_pixel + pixel >= pixels) break;
+        if (first_channel + channel < C) *(uint4*)to = *(const uint4*)from;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
+        const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int Z,
+        int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
+    const int tiles = N * Z * tiles_down * tiles_across;
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const freed_boxes = filled_boxes + BOXES;
+    unsigned long long* const filled = freed_boxes + BOXES;
+    unsigned long long* const freed = filled + STAGES;
+    if (threadIdx.x == 0) {
+        for (int box = 0; box < BOXES; ++box) {
+            wc_barrier_init(filled_boxes + box, 1);
+            wc_barrier_init(freed_boxes + box, GROUPS);
+        }
+        for (int stage = 0; stage < STAGES; ++stage) {
+            wc_barrier_init(filled + stage, 1);
+            wc_barrier_init(freed + stage, GROUPS);
+        }
+        wc_fence_barrier_init();
+    }
+    __syncthreads();
+    if (threadIdx.x < 128) {
+        // the group that copies: one thread, which needs few registers
+        wc_setmaxnreg_dec();
+        if (threadIdx.x == 0) fetch(shared, filled_boxes, freed_boxes, filled, freed, &x_map, &filter_map, tiles,
+            tiles_down, tiles_across, Z);
+    } else {
+        // the groups that multiply
+        wc_setmaxnreg_inc();
+        const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
+        Place at = {0, 0, 0, 0};
+        for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+            const int first_filter = group * GROUP_FILTERS;
+            const int place = tile, plane = place / (tiles_across * tiles_down), image = plane / Z;
+            const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+            float biases[MATRICES][2];      // of this thread's filters, eight apart
+#pragma unroll
+            for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                for (int lower = 0; lower < 2; ++lower) {
+                    const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
+                    biases[m][lower] = k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f;
+                }
+            }
+            float sums[MATRICES][SUMS];
+            multiply_tile(sums, shared, filled_boxes, freed_boxes, filled, freed, at, group, thread);
+
+            // the sums to where they belong
+            const index_t pixels_y = (index_t)Z * P * Q;
+            const int unit = Q % 2 == 0 ? 2 : 1;        // pixels of a filter that a lane stores at once
+            // worked out for each tile: kept in registers it would be too much
+            const int lane_stored = wc_settled(stored_pixel(unit, lane));
+#pragma unroll
+            for (int n = 0; n < SUMS / 4; n += 4) {
+                // the place in y of what this lane stores of four matrices' pixels, in the first filter
+                const int stored = n * 8 + lane_stored < SUMS * 2
+                    ? output_of(n * 8 + lane_stored, plane, first_p, first_q, P, Q) : -1;
+                const index_t stored_at = stored + (index_t)image * (K - 1) * pixels_y;
+#pragma unroll
+                for (int m = 0; m < MATRICES; ++m) {
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        // the first of eight filters
+                        const int first_k = first_filter + m * 64 + warp * 16 + half * 8;
+                        const index_t at = stored_at + first_k * pixels_y;
+                        const uint4 loaded =
+                            load_filters(residual + at, stored >= 0, K - first_k, pixels_y, unit, lane);
+                        const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+                        unsigned words[4] = {};
+#pragma unroll
+                        for (int i = 0; i < 4; ++i) {
+                            if (n + i == SUMS / 4) break;
+                            const int sum = (n + i) * 4 + half * 2;
+                            words[i] =
+                                wc_floats_to_halves(finish(sums[m][sum], biases[m][half],
+                                wc_half_low_to_float(added[i])),
+                                finish(sums[m][sum + 1], biases[m][half], wc_half_high_to_float(added[i])));
+                        }
+                        store_filters(y + at, stored >= 0, K - first_k, words, pixels_y, unit, lane);
+                    }
+                }
+            }
+        }
+    }
+}
