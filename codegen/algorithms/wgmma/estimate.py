@@ -21,7 +21,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (WgmmaNumbers, group_columns, is_one_tap, is_passed, is_sampled, make_numbers, slice_of,
-                      store_units, stored_channels)
+                      stage_taps, store_units, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
@@ -39,6 +39,9 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # of 16 bits, an H200, 2026-11-26). In tf32 what the first fit had stands; in fp16x3 five layers of half a slice
 # took 1.3 to 1.8 times as long.
 THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
+THIN_SHARED, THIN_SHARED_FLOATS = 1.05, 1.25    # the same where several taps share a stage,
+THIN_PIXEL_CYCLES = 7.0         # whose boxes take so long a pixel (30 layers of 16 and 32 channels, images and
+                                # volumes, an H200, 2026-11-28)
 FEW_UNEVEN = 1.12               # of few filters of one tap, besides, where tiles are few and the last slice is not full
                                 # (14 layers of 14^2 and 7^2, an H200, 2026-11-27)
 THIN_WINDOWS = 1.62             # of windows of half a slice, which come no sooner than those of whole ones (8 layers of
@@ -141,6 +144,8 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     walks = options.form is Form.IM2COL and not is_one_tap(spec)
     if is_split(spec):
         return THIN_SPLIT if 2 * spec.c <= slice_of(spec) else 1.0
+    if many and stage_taps(spec, options) > 1:
+        return THIN_SHARED if spec.dtype.is_half else THIN_SHARED_FLOATS
     sectors = channels * spec.dtype.itemsize % SECTOR_BYTES == 0 or options.form is Form.PLANES
     outputs = tiles // options.splits * options.filters * options.pixels
     each = outputs / (spec.hardware.multiprocessors * FEW_OUTPUTS)
@@ -181,16 +186,19 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     depths = numbers.depths - (numbers.depths - numbers.last_depths) / numbers.slices
     instructions = depths * options.filters * options.pixels / (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
-    copied = options.filters * ROW_BYTES + (numbers.pixel_bytes / numbers.box_taps if options.form is Form.HALO
-                                            else numbers.pixel_bytes)
+    taps = numbers.stage_taps       # whose stages come, and are waited for, together
+    copied = options.filters * ROW_BYTES / taps + (numbers.pixel_bytes / numbers.box_taps
+                                                   if options.form is Form.HALO else numbers.pixel_bytes)
     if _has_unaligned_windows(spec) and not numbers.all_tiled:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)
-    found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1)) + STEP_CYCLES
+    if taps > 1:        # pixels of a part of a row
+        copying = max(copying, THIN_PIXEL_CYCLES * numbers.box_bytes / ROW_BYTES / numbers.box_taps)
+    found = max(instructions * each, copying, LATENCY_CYCLES / (options.stages - 1) / taps) + STEP_CYCLES / taps
     if options.by_columns:      # the next box comes while this one's few taps are multiplied
         coming = BOX_LATENCY + numbers.box_bytes / COPIED_BYTES
         found = COLUMN_SHARE * max(found, coming / ((options.boxes - 1) * numbers.box_taps))
-    return max(found, LEAST_STEP) if options.form is Form.HALO else found
+    return max(found, LEAST_STEP / taps) if options.form is Form.HALO else found
 
 
 def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> float:
@@ -215,5 +223,6 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    share = EMPTY_SLICES if spec.is_volume and 2 * spec.c <= slice_of(spec) else 1.0
+    empty = spec.is_volume and 2 * spec.c <= slice_of(spec) and stage_taps(spec, options) == 1
+    share = EMPTY_SLICES if empty else 1.0
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape) * H200_CLOCK / CLOCK

@@ -29,6 +29,7 @@ MULTIPLY = {DType.FLOAT16: "wc_wgmma_halves", DType.BFLOAT16: "wc_wgmma_bfloat16
 ACROSS = {DType.FLOAT16: "wc_wgmma_halves_b_across", DType.BFLOAT16: "wc_wgmma_bfloat16s_b_across"}
 SHORTENED = 1.25                # times as many products of a box, from which on its last slice is multiplied in part
 ROW_UNIT = 4                    # floats of 16 bytes: of a row of a box that is turned
+STAGE_CHANNELS = 16             # of a tap that shares a stage with others: whole instructions
 STEP_BYTES = 32                 # of a row: an instruction's, 16 products of 16 bits or 8 of TF32
 
 
@@ -87,6 +88,8 @@ class WgmmaNumbers:
     box_bytes: int = 1
     box_taps: int = 1           # that a box serves,
     box_serves: str = ""        # in words,
+    stage_taps: int = 1         # taps of a stage of filters,
+    guard_taps: bool = False    # whether a box's last stage has fewer,
     slice_boxes: int = 1        # and boxes of a slice: of each filter plane one, or one for each filter column
     loop: str = Form.IM2COL.value       # the fragment that waits for stages and multiplies
     planes: int = 0             # planes: rows of pixels, for all channels of a step, that a stage has,
@@ -240,6 +243,13 @@ def slice_boxes(spec: KernelSpec, options: WgmmaOptions) -> int:
     return math.prod(spec.taps[:-2]) * (spec.s if options.by_columns else 1)
 
 
+def stage_taps(spec: KernelSpec, options: WgmmaOptions) -> int:
+    """Taps of a stage of filters: those of a box whose channels fill a slice, where they are a part of it."""
+    several, rest = divmod(slice_of(spec), stored_channels(spec))
+    whole = options.form is Form.HALO and not options.by_columns and rest == 0
+    return several if whole and stored_channels(spec) % STAGE_CHANNELS == 0 else 1
+
+
 def box_serves(spec: KernelSpec, options: WgmmaOptions) -> str:
     """Whose taps a box serves, in words."""
     if options.by_columns:
@@ -334,6 +344,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         phase_pixels=phase_pixels(spec, options) if halo else 1,
         box_bytes=math.prod(phases) * box_rows * box_columns * ROW_BYTES,
         box_taps=taps // slice_boxes(spec, options), box_serves=box_serves(spec, options),
+        stage_taps=(shared := stage_taps(spec, options)),
+        guard_taps=taps // slice_boxes(spec, options) % shared != 0,
         slice_boxes=slice_boxes(spec, options))
 
 

@@ -45,7 +45,8 @@ from .choice import FILTERS, MOST_RING, candidates, choice, halo_refusal, most_c
 from .estimate import SPLIT_PRODUCTS, instructions
 from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
                       group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
-                      plane_columns, resolved, slice_boxes, slice_of, step_channels, store_units, stored_channels)
+                      plane_columns, resolved, slice_boxes, slice_of, stage_taps,
+                      step_channels, store_units, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
@@ -208,6 +209,9 @@ def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, .
     filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
                          sizes=(channels, Length(each=math.prod(spec.taps)), Length(each=spec.k)),
                          rounded=spec.numerics is Numerics.TF32)
+    if (several := 1 if is_split(spec) else stage_taps(spec, options)) > 1:     # taps follow each other
+        filters = replace(filters, box=(several * stored_channels(spec), options.filters),
+                          sizes=(Length(each=math.prod(spec.taps) * stored_channels(spec)), Length(each=spec.k)))
     if is_split(spec):      # rows of both parts, of each filter, of each step
         steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
         filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),

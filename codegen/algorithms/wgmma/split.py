@@ -98,6 +98,7 @@ class SplitNumbers:
     depth_cells: int = 2 * 2 * DEPTH // CELL_BYTES
     low_cells: int = 2 * DEPTH // CELL_BYTES
     least_scale: int = LEAST_SCALE
+    stage_taps: int = 1         # of a stage of filters
 
 
 def is_split(spec: KernelSpec) -> bool:

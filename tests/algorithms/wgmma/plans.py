@@ -88,6 +88,8 @@ def plans() -> dict[str, KernelPlan]:
         "wgmma_3x3x3_nchw_halo_residual_float16": _wgmma(48, 96, 3, BIAS, RESIDUAL, RELU, d=9, t=3, padding=1,
                                                          layout="NCHW", form="halo", filters=128, pixels=120, rows=4,
                                                          columns=28, boxes=2, stages=6),
+        "wgmma_3x3_halo_32_channels_bfloat16": _wgmma(32, 64, 3, BIAS, padding=1, dtype="bfloat16", form="halo",
+                                                      filters=64, pixels=432, rows=14, columns=28, boxes=2, stages=6),
         "wgmma_3x3x3_nchw_halo_fp16x3": _wgmma(100, 72, 3, RESIDUAL, d=9, t=3, padding=1, dtype="float32",
                                                layout="NCHW", precision="fp16x3", form="halo", filters=64, pixels=240,
                                                rows=8, columns=28, boxes=2, stages=4, order="planes", ring=2),

@@ -79,55 +79,6 @@ def test_one_box_serves_taps_that_lie_side_by_side(changes):
                                                                   "rows": 2, "columns": 9})
 
 
-def test_boxes_of_a_filter_column_are_for_several_columns():
-    given = {"form": "halo", "box": "column", "filters": 64, "pixels": 64, "rows": 2, "columns": 9}
-    for shape in (small(r=3, s=1, padding=(1, 0)), small(dtype="float32")):
-        with pytest.raises(UnsupportedSpec, match="boxes of a filter column are for several columns"):
-            plan_layer(shape, algorithm="wgmma", precision="fp16x3" if shape.s > 1 else "float32", settings=given)
-    with pytest.raises(UnsupportedSpec, match="boxes = 1 for 3 boxes of a tile"):
-        plan_layer(small(), algorithm="wgmma", settings={**given, "boxes": 1})
-
-
-@pytest.mark.thin(3)
-@on_cpu_device
-@pytest.mark.parametrize("changes", [
-    dict(), dict(stride=2), dict(stride=(2, 1), r=5, s=2, padding=((2, 1), (0, 1))),
-    dict(stride=(1, 3), k=33, layout="NCHW"),
-    dict(c=136, s=7, padding=(1, 3)), dict(dtype="float32")])
-def test_a_box_of_a_filter_column_wastes_no_columns(changes):
-    """Its pixels are the tile's outputs, so all columns of the products are used; of a layer that strides rows are
-    phases."""
-    shape = small(**{**dict(c=64, h=21, w=19), **changes})
-    precision = "tf32" if shape.dtype.itemsize == 4 else "float32"
-    made = plan_layer(shape, algorithm="wgmma", precision=precision, settings=dict(
-        form="halo", box="column", filters=64, pixels=64, rows=4, columns=16, stages=3))
-    assert made.numbers.box_columns == 16 and made.numbers.slice_boxes == shape.s
-    assert made.numbers.phases == min(shape.r, shape.stride[0])
-    checks.check_checked(made, shape)
-
-
-def test_boxes_of_a_column_are_taken_where_others_would_drop_columns():
-    """24^2 without padding: 20 of 24 columns of a box for all taps are outputs."""
-    made = plan_layer(layer(96, 24, 5, 256, 1, 0, n=128), algorithm="wgmma", arch="sm_90").options
-    assert made.by_columns and made.rows * made.columns == made.pixels
-
-
-@pytest.mark.thin(3)
-@on_cpu_device
-@pytest.mark.parametrize("changes", [
-    dict(), dict(stride=(2, 1)), dict(stride=(1, 2), k=33, layout="NCHW"),
-    dict(stride=(3, 1), padding=((2, 0), (0, 1))), dict(r=2, s=2, padding=0),
-    dict(r=3, s=1, stride=(2, 1), padding=(1, 0)), dict(r=5, s=5, padding=2, c=72)])
-def test_a_box_of_a_layer_that_strides_has_phases(changes):
-    """One for each row and column modulo the stride, and none that no tap reads."""
-    shape = small(**{**dict(c=64, h=21, w=19, stride=2), **changes})
-    made = plan_layer(shape, algorithm="wgmma", settings=dict(form="halo", filters=64, pixels=48, rows=4, columns=8,
-                                                             stages=3))
-    phases = min(shape.r, shape.stride[0]) * min(shape.s, shape.stride[1])
-    assert made.numbers.phases == phases and made.program.descriptor("x_map").strides == shape.stride[::-1]
-    checks.check_checked(made, shape)
-
-
 def test_boxes_of_phases_are_taken_where_pixels_are_split():
     for sizes, name in (((128, 56, 3, 128, 2, 1), "halo"), ((96, 56, 2, 192, 2, 0), "im2col")):
         assert plan_layer(layer(*sizes, dtype="float32"), algorithm="wgmma", arch="sm_90").options.form.value == name
