@@ -60,7 +60,9 @@ LEAST_STEP = 350.0              # of a tap of a box (small tiles of 14 layers, a
 COLUMN_SHARE = 1.03             # times as long are steps of such boxes
 BOX_LATENCY = 1300.0            # from such a box's copy to its products, besides its bytes
 WALKED_FAR = 1.06               # times as long a walk takes where x is more than the second-level cache has,
-WALKED_EVEN = 0.96              # and where a pixel's bytes are a power of two
+WALKED_EVEN = 0.96              # and where a pixel's bytes are a power of two,
+WALKED_UNEVEN = 1.1             # in TF32 where they are none; and boxes of a filter column whose last slice is not full
+PART_COLUMNS = 1.1              # (96 channels on 56^2, an H200, 2026-11-28)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # float32 in two parts of float16
@@ -130,9 +132,13 @@ def _walked(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
             return THIN_COLUMNS if spec.dtype.is_half and stored_channels(spec) < slice_of(spec) else 1.0
         thin, empty = (times * stored_channels(spec) <= slice_of(spec) for times in (1, 2))
         return 1.0 if not walks or is_split(spec) or empty else WALKED_THIN if thin else WALKED_DEEP
-    if not walks or not spec.dtype.is_half or spec.stride != (1, 1):
+    if options.by_columns and spec.dtype.is_half and stored_channels(spec) % slice_of(spec):
+        return PART_COLUMNS
+    if not walks or is_split(spec) or spec.stride != (1, 1):
         return 1.0
     pixel = stored_channels(spec) * spec.dtype.itemsize
+    if not spec.dtype.is_half:
+        return WALKED_UNEVEN if pixel & pixel - 1 else 1.0
     if shape.n * shape.h * shape.w * pixel > spec.hardware.l2_bytes:
         return WALKED_FAR
     return 1.0 if pixel & pixel - 1 or spec.k <= slice_of(spec) else WALKED_EVEN
