@@ -56,7 +56,7 @@ def plans() -> dict[str, KernelPlan]:
                                                  columns=14, boxes=2, stages=6),
         "wgmma_5x5_nchw_stride_2_halo_float16": _wgmma(64, 72, 5, BIAS, RESIDUAL, h=28, padding=2, stride=2,
                                                        layout="NCHW", form="halo", filters=64, pixels=112, rows=7,
-                                                       columns=14, boxes=2, box="column", stages=4),
+                                                       columns=14, boxes=2, stages=4),
         "wgmma_3x3_stride_2_splits_fp16x3": _wgmma(100, 72, 3, BIAS, RESIDUAL, padding=1, stride=2, dtype="float32",
                                                    precision="fp16x3", form="im2col", filters=64, pixels=96, stages=3,
                                                    splits=3),

@@ -3,12 +3,12 @@
 //   warpconv emit --input N,64,H,W --filter 72,5,5 --stride 2,2 --padding 2 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm wgmma \
 //     --set form=halo --set filters=64 --set pixels=112 --set stages=4 --set rows=7 --set columns=14 --set boxes=2 \
-//     --set box=column --set order=pixels
+//     --set box=taps --set order=pixels
 //
 // layer  x[N, 64, H, W] * w[72, 64, 5, 5] -> y[N, 72, P, Q], stride 2, padding 2, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 64 filters x 7 x 14 outputs from one box of 2 phases of 9 x 14 pixels for a filter column's taps, 2
-//        boxes by two warp groups and a copying thread, 4 stages, 102496 bytes of shared memory
+// plan   tiles of 64 filters x 7 x 14 outputs from one box of 4 phases of 9 x 16 pixels for all taps, 2 boxes by two
+//        warp groups and a copying thread, 4 stages, 182368 bytes of shared memory
 // cost   a warp's 896 outputs: 0 warp loads, 0 shuffles, 44800 FMA a lane, about 232 registers (direct: 44800 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
@@ -18,7 +18,7 @@
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
-// x_map: x_nhwc as (64, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 28 x 18 x 1, element strides 1,
+// x_map: x_nhwc as (64, W, H, N) of float16, the innermost first, tiled, boxes of 64 x 32 x 18 x 1, element strides 1,
 // 2, 2, 1, 128-byte swizzle, zeros outside
 //
 // filter_map: filter as (64, 25, 72) of float16, the innermost first, tiled, boxes of 64 x 1 x 64, 128-byte swizzle,
@@ -38,22 +38,24 @@ constexpr int GROUP_PIXELS = 56;                // pixels from one group's to th
 constexpr int MATRICES = 1;                     // matrices of 64 filters that a warp group has
 constexpr int SUMS = 28;                        // sums that a thread has of such a matrix
 constexpr int SLICE = 64;                       // channels of a step
+constexpr int SLICES = 1;                       // of a tap
 constexpr int DEPTHS = 4;                       // of 16 products: a step's instructions
 constexpr int ROW_BYTES = 128;                  // of shared memory: a slice of a pixel, or of a filter
 constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to the next, in units of 16 bytes
 constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int ROWS = 7;                         // output rows of a tile
 constexpr int COLUMNS = 14;                     // output columns of a tile
-constexpr int PHASES = 2;                       // of the box for all taps: rows and columns equal modulo the stride,
-constexpr int PHASE_PIXELS = 128;               // rows of shared memory from one to the next
-constexpr int BOX_COLUMNS = 14;                 // pixels of a row of a phase
-constexpr int BOX_BYTES = 32256;                // of the box, as they are copied
-constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter column's taps
+constexpr int PHASES = 4;                       // of the box for all taps: rows and columns equal modulo the stride,
+constexpr int PHASES_ACROSS = 2;                // of these along a row,
+constexpr int PHASE_PIXELS = 144;               // rows of shared memory from one to the next
+constexpr int BOX_COLUMNS = 16;                 // pixels of a row of a phase
+constexpr int BOX_BYTES = 73728;                // of the box, as they are copied
+constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
 constexpr int TAPS = 25;                        // of a filter
-constexpr int PIXEL_BYTES = 34816;              // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 74752;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
-constexpr int BARRIERS = 102400;                // where the barriers begin
+constexpr int BARRIERS = 182272;                // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -177,12 +179,12 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         const int first_filter = tile % FILTER_TILES * TILE_FILTERS, place = tile / FILTER_TILES;
         const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
         const int image = place / (tiles_across * tiles_down);
-        for (int part = 0; part < S; ++part) {
-            const int slice = part / S, s = part % S;
+        for (int slice = 0; slice < SLICES; ++slice) {
             wc_barrier_wait(freed_boxes + box, box_parity);
             wc_barrier_expect(filled_boxes + box, BOX_BYTES);
             for (int phase = 0; phase < PHASES; ++phase) {
-                const int column = first_q * STRIDE_W - PAD_LEFT + s, row = first_p * STRIDE_H - PAD_TOP + phase;
+                const int column = first_q * STRIDE_W - PAD_LEFT + phase % PHASES_ACROSS,
+                    row = first_p * STRIDE_H - PAD_TOP + phase / PHASES_ACROSS;
                 wc_tma_load_4(shared + box * PIXEL_BYTES + phase * (PHASE_PIXELS * ROW_BYTES), x_map,
                     filled_boxes + box, slice * SLICE, column, row, image);
             }
@@ -190,7 +192,7 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
                 box = 0;
                 box_parity ^= 1;
             }
-            for (int tap = s; tap < TAPS; tap += S) {
+            for (int tap = 0; tap < TAPS; ++tap) {
                 wc_barrier_wait(freed + stage, parity);
                 wc_barrier_expect(filled + stage, FILTER_BYTES);
                 wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
@@ -217,18 +219,17 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         unsigned long long* freed, Place& at, int group, int thread) {
     int before = -1, box_before = -1;
 #pragma unroll 1
-    for (int part = 0; part < S; ++part) {
-        const int slice = part / S, s = part % S;
+    for (int slice = 0; slice < SLICES; ++slice) {
         wc_barrier_wait(filled_boxes + at.box, at.box_parity);
 #pragma unroll 1
-        for (int tap = s; tap < TAPS; tap += S) {
+        for (int tap = 0; tap < TAPS; ++tap) {
             wc_barrier_wait(filled + at.stage, at.parity);
             const unsigned long long filters = wc_descriptor_rows_128(
                 shared + BOXES * PIXEL_BYTES + at.stage * FILTER_BYTES);
             const unsigned long long pixels = wc_descriptor_rows_128(
                 shared + at.box * PIXEL_BYTES
-                    + (group * GROUP_PIXELS + tap / S % STRIDE_H * PHASE_PIXELS + tap / S / STRIDE_H * BOX_COLUMNS)
-                    * ROW_BYTES);
+                    + (group * GROUP_PIXELS + (tap / S % STRIDE_H * PHASES_ACROSS + tap % S % STRIDE_W) * PHASE_PIXELS
+                    + tap / S / STRIDE_H * BOX_COLUMNS + tap % S / STRIDE_W) * ROW_BYTES);
             wc_wgmma_fence();
 #pragma unroll
             for (int depth = 0; depth < DEPTHS; ++depth) {
