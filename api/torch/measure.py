@@ -25,6 +25,7 @@ ROUNDS, CALLS = 7, 5
 HELD, MOST_HELD = 1 << 21, 1 << 27      # cycles that calls wait for at first (a millisecond), and at most
 AS_LONG = 1.05          # times PyTorch's time of the host counts as no longer
 SLOWER = 1.1            # the host at work on a whole model, whose code and data are not as near as those of one layer
+STEPPED = 1.1           # times a pass's time of the host takes a step of training, with its optimizer
 TRAINED = 3             # forward passes that a step takes, where that alone can be called
 
 
@@ -111,7 +112,8 @@ def whole(model: torch.nn.Module, args: tuple[Any, ...], named: Mapping[str, Any
     with torch.random.fork_rng([device]):
         if model.training:
             try:
-                return _by_both_clocks(functools.partial(_step, model), args, named, device)
+                step = _by_both_clocks(functools.partial(_step, model), args, named, device)
+                return Times(step.device, STEPPED * step.host)
             except Exception:   # in training mode a model may want more than the example, such as targets
                 pass
         with evaluated(model), torch.no_grad():

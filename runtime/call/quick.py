@@ -38,7 +38,7 @@ class Launch(Protocol):
 class Entry:
     """What is remembered of a checked call; ``alignment`` and ``nbytes`` are of input, weight, bias, residual and
     output, ``made`` is shape, strides and element type of an output, as its library has them. ``gaps``: the weight is
-    copied in each call, as one in channels_last is."""
+    copied in each call, as one in channels_last is that the kernel does not read where it is."""
 
     __slots__ = ("_launch", "_library", "_ordinal", "_alignment", "_nbytes", "_made", "_gaps")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
@@ -51,3 +52,12 @@ def test_waiting_for_a_full_queue_is_no_time_of_the_hosts(least, monkeypatch):
 
     device, host = measure._by_both_clocks(call, (torch.zeros(64, 1),), {}, torch.device("cpu"))
     assert device == 1.0 and host >= 0.2e-3 * 64 / 8 and (host < 0.2e-3 * 64) == (least == 1)
+
+
+def test_a_step_of_training_takes_the_host_longer_than_its_passes(monkeypatch):
+    """Its optimizer is the host's work, too."""
+    monkeypatch.setattr(measure, "_by_both_clocks", lambda *_: measure.Times(2.0, 1.0))
+    monkeypatch.setattr(torch.random, "fork_rng", lambda *_: contextlib.nullcontext())
+    asked = ((torch.ones(1, 1),), {}, torch.device("cuda"))
+    assert measure.whole(torch.nn.Linear(1, 1).train(), *asked) == measure.Times(2.0, measure.STEPPED)
+    assert measure.whole(torch.nn.Linear(1, 1).eval(), *asked) == measure.Times(2.0, 1.0)

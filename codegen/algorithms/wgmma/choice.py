@@ -181,7 +181,7 @@ def halo_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     if is_flat(spec, options):
         return "boxes of planes are for 1x1 filters without padding" if any(map(any, spec.padding)) else None
     if spec.r * spec.s == 1:
-        return "one box for all taps is for more than one tap"
+        return "one box for all taps is for more than one tap" + (" of a plane" if spec.is_volume else "")
     if spec.layout is Layout.NHWC and spec.dtype.is_half and not is_staged(spec, WgmmaOptions()):
         return "one box for all taps is for a multiple of 8 filters in NHWC"
     return None

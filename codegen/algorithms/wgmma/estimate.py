@@ -40,7 +40,7 @@ LAUNCH_CYCLES = 2160.0          # of the second launch of split tiles
 # took 1.3 to 1.8 times as long.
 THIN, THIN_ONE_TAP, THIN_PIECES, THIN_FLOATS, THIN_SPLIT = 1.35, 1.75, 2.6, 1.65, 1.3
 THIN_SHARED, THIN_SHARED_FLOATS = 1.05, 1.25    # the same where several taps share a stage,
-THIN_PIXEL_CYCLES = 7.0         # whose boxes take so long a pixel (30 layers of 16 and 32 channels, images and
+THIN_PIXEL_CYCLES = 7.0         # whose boxes take so long a pixel (34 layers of 16 and 32 channels, images and
                                 # volumes, an H200, 2026-11-28)
 FEW_UNEVEN = 1.12               # of few filters of one tap, besides, where tiles are few and the last slice is not full
                                 # (14 layers of 14^2 and 7^2, an H200, 2026-11-27)

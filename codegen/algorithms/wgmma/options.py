@@ -12,7 +12,7 @@ class Form(enum.Enum):
     """How pixels come to shared memory."""
 
     IM2COL = "im2col"       # a slice of one tap a stage, over rows and images
-    HALO = "halo"           # one box for all taps of a slice, or for those of a filter column
+    HALO = "halo"           # one box for all taps of a slice (of volumes for those of a filter plane), or a column's
     PLANES = "planes"       # of 16 bits, from where they lie in NCHW: pixels of a channel side by side
 
 
@@ -26,7 +26,8 @@ class Order(enum.Enum):
 class Box(enum.Enum):
     """Which taps one box of the form halo is for."""
 
-    TAPS = "taps"           # all: its columns are the tile's and those that the filter reaches besides
+    TAPS = "taps"           # all, of volumes a filter plane's: its columns are the tile's and those that the filter
+                            # reaches besides
     COLUMN = "column"       # a filter column's: no column of the products is dropped
 
 

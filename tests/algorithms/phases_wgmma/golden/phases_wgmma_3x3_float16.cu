@@ -123,9 +123,9 @@ struct Place {
 };
 
 __device__ __forceinline__ Place place_of(int tile, Tiles tiles) {
-    const int of_phase = tile % tiles.phase, pixels = of_phase;
-    return {tile / tiles.phase, 0, pixels / tiles.plane,
-            pixels % tiles.plane / tiles.across * ROWS, pixels % tiles.plane % tiles.across * COLUMNS};
+    const int of_phase = tile % tiles.phase, of_pixels = of_phase;
+    return {tile / tiles.phase, 0, of_pixels / tiles.plane,
+            of_pixels % tiles.plane / tiles.across * ROWS, of_pixels % tiles.plane % tiles.across * COLUMNS};
 }
 
 // One thread: the copies of this block's tiles, tap by tap, as the groups that multiply free the stages.

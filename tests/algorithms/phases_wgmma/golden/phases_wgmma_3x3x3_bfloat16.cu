@@ -135,10 +135,10 @@ struct Place {
 };
 
 __device__ __forceinline__ Place place_of(int tile, Tiles tiles) {
-    const int of_phase = tile % tiles.phase, pixels = of_phase / CHANNEL_TILES;
-    return {tile / tiles.phase, of_phase % CHANNEL_TILES * TILE_CHANNELS, pixels / tiles.image,
-        pixels % tiles.image / tiles.plane * PLANES,
-            pixels % tiles.plane / tiles.across * ROWS, pixels % tiles.plane % tiles.across * COLUMNS};
+    const int of_phase = tile % tiles.phase, of_pixels = of_phase / CHANNEL_TILES;
+    return {tile / tiles.phase, of_phase % CHANNEL_TILES * TILE_CHANNELS, of_pixels / tiles.image,
+        of_pixels % tiles.image / tiles.plane * PLANES,
+            of_pixels % tiles.plane / tiles.across * ROWS, of_pixels % tiles.plane % tiles.across * COLUMNS};
 }
 
 // One thread: the copies of this block's tiles, tap by tap, as the groups that multiply free the stages.

@@ -45,16 +45,16 @@ constexpr int LOW_CELLS = 2;                    // 16 bytes each: from their hig
 constexpr int ROWS = 1;                         // output rows of a tile
 constexpr int COLUMNS = 224;                    // output columns of a tile
 constexpr int BOX_COLUMNS = 224;                // pixels of a row of the box that serves all taps
-constexpr int BOXES = 2;                        // of the ring of pixels: a slice of all taps
+constexpr int BOXES = 2;                        // of the ring of pixels: a slice of those for all taps
 constexpr int BOX_PIXELS = 224;                 // of a box
 constexpr int PIXEL_BYTES = 28672;              // from one box to the next
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap
 constexpr int FILTER_BYTES = 8192;              // of a stage of filters
-constexpr int PLANES = 3;                       // of the ring of boxes as they come, before they are split
-constexpr int PLANE_PIXELS = 224;               // of such a box, as they are copied
+constexpr int RAW_BOXES = 3;                    // of the ring of boxes as they come, before they are split
+constexpr int RAW_PIXELS = 224;                 // of such a box, as they are copied
 constexpr int COPIED_BYTES = 28672;             // of these
-constexpr int PLANES_BYTES = 28672;             // from one of these to the next
-constexpr int PLANES_AT = 57344;                // where they lie in shared memory
+constexpr int RAW_BYTES = 28672;                // from one of these to the next
+constexpr int RAW_AT = 57344;                   // where they lie in shared memory
 constexpr int SCALES_EACH = 224;                // pixels of a box that products read, each with its scale
 constexpr int FILTERS = 143360;                 // where filters lie in shared memory,
 constexpr int SCALES = 176128;                  // and the scales of pixels,
@@ -66,9 +66,9 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 // digits that pixels of a common scale may be below the largest of its box
 constexpr int LEAST_SCALE = 14;
 constexpr int FILLED_CHANNELS = 256;            // channels of a tap in whole fours
-// floats of the prepared filter: where its taps are, such channels of each,
+// floats of the prepared filter: where the taps begin that are not split, such channels of each,
 constexpr long long FLOATS = 16384;
-constexpr long long FILTER_SCALES = 32768;      // and where its filters' scales are
+constexpr long long FILTER_SCALES = 32768;      // and where the scales of filters do
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
@@ -135,8 +135,8 @@ __device__ __forceinline__ void fetch_boxes(unsigned char* ring, unsigned long l
         for (int slice = 0; slice < SLICES; ++slice) {
             wc_barrier_wait(freed_boxes + box, parity);
             wc_barrier_expect(filled_boxes + box, COPIED_BYTES);
-            wc_tma_load_3(ring + box * PLANES_BYTES, x_map, filled_boxes + box, left, slice * SLICE, image);
-            if (++box == PLANES) {
+            wc_tma_load_3(ring + box * RAW_BYTES, x_map, filled_boxes + box, left, slice * SLICE, image);
+            if (++box == RAW_BOXES) {
                 box = 0;
                 parity ^= 1;
             }
@@ -180,8 +180,8 @@ __device__ __forceinline__ unsigned char* cell_of(unsigned char* rows, int row, 
 
 // Four channels of a pixel, of planes one behind another.
 __device__ __forceinline__ float4 four_of(const unsigned char* planes, int pixel, int cell) {
-    const float* const from = (const float*)planes + cell * (4 * PLANE_PIXELS) + pixel;
-    return make_float4(from[0], from[PLANE_PIXELS], from[2 * PLANE_PIXELS], from[3 * PLANE_PIXELS]);
+    const float* const from = (const float*)planes + cell * (4 * RAW_PIXELS) + pixel;
+    return make_float4(from[0], from[RAW_PIXELS], from[2 * RAW_PIXELS], from[3 * RAW_PIXELS]);
 }
 
 __device__ __forceinline__ float4 scaled(float4 four, float scale) {
@@ -257,24 +257,24 @@ __device__ __forceinline__ void split_box(const unsigned char* from, unsigned ch
 }
 
 // The splitting warps, all of them each box.
-__device__ __forceinline__ void split_pixels(unsigned char* shared, unsigned long long* filled_planes,
-        unsigned long long* freed_planes, unsigned long long* split_boxes, unsigned long long* freed_boxes,
-        float* scales, float* common, uint2* extremes, int tiles, int thread) {
+__device__ __forceinline__ void split_pixels(unsigned char* shared, unsigned long long* filled_raw,
+        unsigned long long* freed_raw, unsigned long long* split_boxes, unsigned long long* freed_boxes, float* scales,
+        float* common, uint2* extremes, int tiles, int thread) {
     const int warp = thread / 32, lane = thread % 32;
     int from = 0, box = 0, turn = 0;
     unsigned from_parity = 0, parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         for (int slice = 0; slice < SLICES; ++slice) {
-            wc_barrier_wait(filled_planes + from, from_parity);
-            split_box(shared + PLANES_AT + from * PLANES_BYTES, shared + box * PIXEL_BYTES, scales + box * SCALES_EACH,
+            wc_barrier_wait(filled_raw + from, from_parity);
+            split_box(shared + RAW_AT + from * RAW_BYTES, shared + box * PIXEL_BYTES, scales + box * SCALES_EACH,
                 common + box,
                       freed_boxes + box, parity, extremes + turn * SPLITTERS, warp, lane);
             if (lane == 0) {
-                wc_barrier_arrive(freed_planes + from);
+                wc_barrier_arrive(freed_raw + from);
                 wc_barrier_arrive(split_boxes + box);
             }
             turn ^= 1;
-            if (++from == PLANES) {
+            if (++from == RAW_BOXES) {
                 from = 0;
                 from_parity ^= 1;
             }
@@ -614,16 +614,16 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     const int tiles = N * tiles_across;
     float* const scales = (float*)(shared + SCALES);
     float* const common = (float*)(shared + COMMON);
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
-    unsigned long long* const split_boxes = filled_boxes + PLANES;
+    unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const split_boxes = filled_raw + RAW_BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;
-    unsigned long long* const freed_planes = freed + STAGES;
+    unsigned long long* const freed_raw = freed + STAGES;
     if (threadIdx.x == 0) {
-        for (int box = 0; box < PLANES; ++box) {
-            wc_barrier_init(filled_boxes + box, 1);
-            wc_barrier_init(freed_planes + box, SPLITTERS);
+        for (int box = 0; box < RAW_BOXES; ++box) {
+            wc_barrier_init(filled_raw + box, 1);
+            wc_barrier_init(freed_raw + box, SPLITTERS);
         }
         for (int box = 0; box < BOXES; ++box) {
             wc_barrier_init(split_boxes + box, SPLITTERS);
@@ -640,10 +640,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         // those that copy and split, which need fewer registers
         wc_setmaxnreg_dec();
         if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
-        if (threadIdx.x == 32) fetch_boxes(shared + PLANES_AT, filled_boxes, freed_planes, &x_map, tiles, tiles_down,
+        if (threadIdx.x == 32) fetch_boxes(shared + RAW_AT, filled_raw, freed_raw, &x_map, tiles, tiles_down,
             tiles_across);
         if (threadIdx.x >= 64)
-            split_pixels(shared, filled_boxes, freed_planes, split_boxes, freed_boxes, scales, common,
+            split_pixels(shared, filled_raw, freed_raw, split_boxes, freed_boxes, scales, common,
                 (uint2*)(shared + EXTREMES), tiles, threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
     } else {
         // the groups that multiply
@@ -656,6 +656,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             float sums[MATRICES][SUMS] = {};
             multiply_tile(sums, shared, scales, common, split_boxes, freed_boxes, filled, freed, at, SLICES, group,
                 thread);
+            // the scale of the filters taken back, and the 2^36 of the pixels'
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
 #pragma unroll

@@ -49,7 +49,7 @@ constexpr int DEPTH_CELLS = 4;                  // 16 bytes each: both parts of 
 constexpr int LOW_CELLS = 2;                    // 16 bytes each: from their high parts to the low ones
 constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 constexpr int SPLITS = 3;                       // blocks that share a sum
-constexpr int BOXES = 3;                        // of the ring of pixels: a slice of a tap
+constexpr int BOXES = 3;                        // of the ring of pixels: a slice of those for a tap
 constexpr int BOX_PIXELS = 96;                  // of a box, as they are copied
 constexpr int BOX_BYTES = 12288;                // of these
 constexpr int PIXEL_BYTES = 12288;              // from one box to the next
@@ -65,9 +65,9 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 // digits that pixels of a common scale may be below the largest of its box
 constexpr int LEAST_SCALE = 14;
 constexpr int FILLED_CHANNELS = 100;            // channels of a tap in whole fours
-// floats of the prepared filter: where its taps are, such channels of each,
+// floats of the prepared filter: where the taps begin that are not split, such channels of each,
 constexpr long long FLOATS = 82944;
-constexpr long long FILTER_SCALES = 147744;     // and where its filters' scales are
+constexpr long long FILTER_SCALES = 147744;     // and where the scales of filters do
 constexpr int C_PIXEL = 100;                    // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
@@ -651,6 +651,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             float sums[MATRICES][SUMS] = {};
             multiply_tile(sums, shared, scales, common, split_boxes, freed_boxes, filled, freed, at,
                 last_step - first_step, group, thread);
+            // the scale of the filters taken back, and the 2^36 of the pixels'
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
 #pragma unroll

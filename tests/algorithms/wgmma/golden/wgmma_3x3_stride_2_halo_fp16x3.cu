@@ -53,7 +53,7 @@ constexpr int PHASES = 4;                       // of the box for all taps: rows
 constexpr int PHASES_ACROSS = 2;                // of these along a row,
 constexpr int PHASE_PIXELS = 120;               // rows of shared memory from one to the next
 constexpr int BOX_COLUMNS = 15;                 // pixels of a row of a phase
-constexpr int BOXES = 2;                        // of the ring of pixels: a slice of all taps
+constexpr int BOXES = 2;                        // of the ring of pixels: a slice of those for all taps
 constexpr int BOX_PIXELS = 480;                 // of a box
 constexpr int BOX_BYTES = 61440;                // that are copied
 constexpr int PIXEL_BYTES = 61440;              // from one box to the next
@@ -70,9 +70,9 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 // digits that pixels of a common scale may be below the largest of its box
 constexpr int LEAST_SCALE = 14;
 constexpr int FILLED_CHANNELS = 64;             // channels of a tap in whole fours
-// floats of the prepared filter: where its taps are, such channels of each,
+// floats of the prepared filter: where the taps begin that are not split, such channels of each,
 constexpr long long FLOATS = 73728;
-constexpr long long FILTER_SCALES = 147456;     // and where its filters' scales are
+constexpr long long FILTER_SCALES = 147456;     // and where the scales of filters do
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
@@ -607,6 +607,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             float sums[MATRICES][SUMS] = {};
             multiply_tile(sums, shared, scales, common, split_boxes, freed_boxes, filled, freed, at, SLICES, group,
                 thread);
+            // the scale of the filters taken back, and the 2^36 of the pixels'
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
 #pragma unroll

@@ -51,7 +51,7 @@ constexpr int LOW_CELLS = 2;                    // 16 bytes each: from their hig
 constexpr int ROWS = 8;                         // output rows of a tile
 constexpr int COLUMNS = 28;                     // output columns of a tile
 constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box that serves a filter plane's taps
-constexpr int BOXES = 2;                        // of the ring of pixels: a slice of a filter plane's taps
+constexpr int BOXES = 2;                        // of the ring of pixels: a slice of those for a filter plane's taps
 constexpr int BOX_PIXELS = 300;                 // of a box, as they are copied
 constexpr int BOX_BYTES = 38400;                // of these
 constexpr int PIXEL_BYTES = 38912;              // from one box to the next
@@ -69,9 +69,9 @@ constexpr int SIDE_THREADS = 256;               // threads of a block of the ent
 // digits that pixels of a common scale may be below the largest of its box
 constexpr int LEAST_SCALE = 14;
 constexpr int FILLED_CHANNELS = 64;             // channels of a tap in whole fours
-// floats of the prepared filter: where its taps are, such channels of each,
+// floats of the prepared filter: where the taps begin that are not split, such channels of each,
 constexpr long long FLOATS = 110592;
-constexpr long long FILTER_SCALES = 221184;     // and where its filters' scales are
+constexpr long long FILTER_SCALES = 221184;     // and where the scales of filters do
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using element = float;
 
@@ -604,6 +604,7 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
             float sums[MATRICES][SUMS] = {};
             multiply_tile(sums, shared, scales, common, split_boxes, freed_boxes, filled, freed, at, SLICES * T, group,
                 thread);
+            // the scale of the filters taken back, and the 2^36 of the pixels'
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m)
 #pragma unroll
