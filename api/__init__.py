@@ -37,8 +37,8 @@ _NAMES = {
     **{name: "runtime.ndimage.filters" for name in (
         "gaussian_filter", "gaussian_filter1d", "uniform_filter", "uniform_filter1d")},
     **{name: "runtime.ndimage.derivatives" for name in (
-        "sobel", "prewitt", "laplace", "gaussian_laplace", "gaussian_gradient_magnitude", "generic_laplace",
-        "generic_gradient_magnitude")},
+        "sobel", "prewitt", "laplace", "gaussian_laplace", "gaussian_gradient_magnitude")},
+    **{name: "runtime.ndimage.generic" for name in ("generic_laplace", "generic_gradient_magnitude")},
     "graph": "runtime.devices.cuda.graph", "Graph": "runtime.devices.cuda.graph",
     "tune": "runtime.tuning", "tuning_table": "runtime.tuning.choice",
     "open_pack": "runtime.pack.pack", "Pack": "runtime.pack.pack", "build_pack": "runtime.pack.pack",

@@ -42,11 +42,12 @@ from warpconv.runtime.ndimage.correlate import (
     convolve as convolve, convolve1d as convolve1d, correlate as correlate, correlate1d as correlate1d)
 from warpconv.runtime.ndimage.derivatives import (
     gaussian_gradient_magnitude as gaussian_gradient_magnitude, gaussian_laplace as gaussian_laplace,
-    generic_gradient_magnitude as generic_gradient_magnitude, generic_laplace as generic_laplace, laplace as laplace,
-    prewitt as prewitt, sobel as sobel)
+    laplace as laplace, prewitt as prewitt, sobel as sobel)
 from warpconv.runtime.ndimage.filters import (
     gaussian_filter as gaussian_filter, gaussian_filter1d as gaussian_filter1d, uniform_filter as uniform_filter,
     uniform_filter1d as uniform_filter1d)
+from warpconv.runtime.ndimage.generic import (
+    generic_gradient_magnitude as generic_gradient_magnitude, generic_laplace as generic_laplace)
 from warpconv.runtime.pack.conv import PackConv as PackConv
 from warpconv.runtime.pack.pack import Pack as Pack, build_pack as build_pack, open_pack as open_pack
 from warpconv.runtime.tuning.choice import tuning_table as tuning_table

@@ -5,53 +5,31 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from warpconv.codegen.errors import ArgumentError, ToolNotFound, UnsupportedSpec, WarpconvError
+from warpconv.codegen.errors import WarpconvError
 from warpconv.codegen.hardware import Arch
-from warpconv.codegen.plan import KernelPlan
-from warpconv.codegen.registry import algorithm as registered
 from warpconv.codegen.render import generator_digest
 from warpconv.codegen.serialise import encode
 from warpconv.codegen.version import VERSION
 from warpconv.runtime import env, paths
-from warpconv.runtime.build import compilers
 from warpconv.runtime.build.cache import DiskCache
-from warpconv.runtime.build.compilers import Compiled, CompilerKind
+from warpconv.runtime.build.compilers import Compiled
 from warpconv.runtime.build.parallel import as_done, workers_of
 from warpconv.runtime.build.pipeline import CUBIN, PTX, SOURCE, BuiltKernel, CudaTarget, build, cache_key
-from warpconv.runtime.layers import NamedLayer, same_kernel
+from warpconv.runtime.layers import NamedLayer
 
 from .format import FORMAT, SCHEMA, file_record
 from .nodes import check_holds_arrays, node_meta, with_arrays
+from .tasks import BUILT, FAILED, UP_TO_DATE, Row, Task, tasks_of
 from .write import Existing, FolderWriter, Writer, ZipWriter, existing, named_zip, writing
 
 CHECKPOINT_SECONDS = 2.0
 FEW_SPILLED = 64        # bytes of a thread: an estimate of registers that is a few short costs little
-
-BUILT, UP_TO_DATE, FAILED, DECLINED = "built", "up-to-date", "failed", "declined"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """What became of one layer on one architecture. The figures are None where there is no kernel."""
-
-    name: str
-    algorithm: str
-    arch: str
-    status: str                     # built, up-to-date, failed or declined
-    registers: int | None = None    # of a thread, the most of the kernel's entries
-    spills: int | None = None       # bytes of a thread, stored and loaded
-    stack: int | None = None        # bytes of a thread
-    shared: int | None = None       # bytes of a block, static and dynamic
-    bytes: int | None = None        # of the cubin
-    reason: str = ""
-    kernel: str | None = None       # its id in the pack
-
 
 @dataclass(frozen=True, kw_only=True)
 class PackReport:
@@ -69,27 +47,6 @@ class PackReport:
     def count(self, status: str) -> int:
         """Rows of that status."""
         return sum(row.status == status for row in self.rows)
-
-
-@dataclass
-class _Task:
-    """One layer on one architecture on its way into the pack."""
-
-    layer: NamedLayer
-    arch: Arch
-    ptx: bool
-    asked: Arch                                                 # arch may be a form of it that one chip alone has
-    plan: KernelPlan | None = None
-    estimate: float = 0.0                                       # of the plan, for this layer
-    row: Row | None = None
-    keys: tuple[str, ...] = ()                                  # ids that would do, one per compiler
-    meta: Mapping[str, Any] | None = field(default=None)        # the manifest's record, once there is a kernel
-
-    def replaces(self, built: str) -> bool:
-        """Whether the layer's kernel for this architecture gives way: an older one for the same, or a form of it."""
-        other = Arch.read(built)
-        return str(self.arch) == built or not self.asked.feature and (
-            (other.major, other.minor) == (self.asked.major, self.asked.minor))
 
 
 def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], archs: Sequence[Arch | str], *,
@@ -141,7 +98,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
     output = paths.absolute(output)
     if weights:
         check_holds_arrays(layers)
-    tasks = _tasks(layers, archs, ptx, settings)
+    tasks = tasks_of(layers, archs, ptx, settings)
     jobs = workers_of(jobs, "jobs")
     with writing(output):
         had = existing(output, force)
@@ -153,7 +110,7 @@ def build_pack(layers: Sequence[NamedLayer], output: str | os.PathLike[str], arc
 class _Builder:
     """One run of build_pack: the tasks, what the pack had, and what it gets."""
 
-    def __init__(self, tasks: list[_Task], had: Existing, allow_spills: bool, progress: Callable[[Row], None],
+    def __init__(self, tasks: list[Task], had: Existing, allow_spills: bool, progress: Callable[[Row], None],
                  weights: bool = False):
         self.tasks = tasks
         self.weights = weights
@@ -226,7 +183,7 @@ class _Builder:
             if meta is not None:
                 self.nodes[layer.name] = with_arrays(layer, meta, store) if self.weights else meta
 
-    def _reuse(self, task: _Task) -> None:
+    def _reuse(self, task: Task) -> None:
         """Fill the row of a task whose kernel the pack has already."""
         kernel = next((key for key in task.keys if key in self.had), None)
         if kernel is None:
@@ -236,14 +193,14 @@ class _Builder:
         task.row = self._judged(task, _row(task, UP_TO_DATE, kernel, compiled, meta["files"][CUBIN]["size"]))
         task.meta = meta if task.row.status == UP_TO_DATE else None
 
-    def _compile(self, tasks: list[_Task], writer: Writer, settings: env.Settings, jobs: int) -> None:
-        groups: dict[str, list[_Task]] = {}         # layers that share a kernel compile it once
+    def _compile(self, tasks: list[Task], writer: Writer, settings: env.Settings, jobs: int) -> None:
+        groups: dict[str, list[Task]] = {}         # layers that share a kernel compile it once
         for task in tasks:
             groups.setdefault(task.keys[0], []).append(task)
         cache = DiskCache(settings.cache_dir, enabled=not settings.disable_cache)
         last = time.monotonic()
 
-        def compiled(group: list[_Task]) -> BuiltKernel:
+        def compiled(group: list[Task]) -> BuiltKernel:
             return build(group[0].plan, ptx=group[0].ptx, cache=cache, settings=settings)
 
         with contextlib.closing(as_done(compiled, list(groups.values()), jobs)) as finished:
@@ -253,7 +210,7 @@ class _Builder:
                     writer.checkpoint(document)
                     last = time.monotonic()
 
-    def _collect(self, future: Future, group: list[_Task], writer: Writer, settings: env.Settings) -> None:
+    def _collect(self, future: Future, group: list[Task], writer: Writer, settings: env.Settings) -> None:
         try:
             built: BuiltKernel = future.result()
         except WarpconvError as error:
@@ -271,7 +228,7 @@ class _Builder:
             task.row, task.meta = row, meta if row.status == BUILT else None
             self.progress(row)
 
-    def _judged(self, task: _Task, row: Row) -> Row:
+    def _judged(self, task: Task, row: Row) -> Row:
         """The row, failed where the kernel uses much local memory though its plan promises registers."""
         if self.allow_spills or not task.plan.cost.no_spills or (row.stack or 0) <= FEW_SPILLED:
             return row
@@ -279,88 +236,10 @@ class _Builder:
             f"the plan promises registers and the kernel uses local memory ({row.stack} bytes of stack, "
             f"{row.spills} bytes spilled); allow_spills=True, --allow-spills keeps it"))
 
-    def _fail(self, task: _Task, reason: str) -> None:
+    def _fail(self, task: Task, reason: str) -> None:
         task.row = Row(name=task.layer.name, algorithm=task.plan.spec.algorithm, arch=str(task.arch), status=FAILED,
                        reason=reason)
         self.progress(task.row)
-
-
-def _tasks(layers: Sequence[NamedLayer], archs: Sequence[Arch | str], ptx: bool, settings: env.Settings) -> list[_Task]:
-    """Every layer on every architecture, planned. Raises ArgumentError."""
-    names = [layer.name for layer in layers]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ArgumentError("two layers have one name", argument="layers", value=twice, hint="rename one")
-    wanted = dict(_parse_archs(archs, ptx))
-    if not layers or not wanted:
-        raise ArgumentError("a pack needs at least one layer and one architecture",
-                            argument="archs" if layers else "layers", hint="for instance --arch sm_90")
-    tasks = [_Task(layer, arch, with_ptx, arch) for layer in layers for arch, with_ptx in wanted.items()]
-    kinds = _kinds(settings)
-    alike: dict[Any, list[_Task]] = {}          # layers that differ in their names alone are planned once
-    for task in tasks:
-        alike.setdefault((same_kernel(task.layer), task.arch), []).append(task)
-    twins = {}
-    for first, *others in alike.values():
-        _plan(first, kinds, settings)
-        twins.update((id(task), twin) for task, twin in _shared(first, others, kinds, settings))
-    return [each for task in tasks for each in (task, *twins.get(id(task), ()))]
-
-
-def _shared(first: _Task, others: Sequence[_Task], kinds: Sequence[CompilerKind],
-            settings: env.Settings) -> Iterator[tuple[_Task, tuple[_Task, ...]]]:
-    """Give the others the first one's plan, or its refusal; each task with those that stand beside it."""
-    twins = tuple(_portable(first, kinds, settings))
-    yield first, twins
-    for task in others:
-        task.arch, task.plan, task.estimate, task.keys = first.arch, first.plan, first.estimate, first.keys
-        task.row = None if first.row is None else replace(first.row, name=task.layer.name)
-        yield task, tuple(replace(twin, layer=task.layer) for twin in twins)
-
-
-def _portable(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> Iterator[_Task]:
-    """What stands beside a kernel for a form of the architecture that one chip alone has: one that others run, too."""
-    made = None if task.plan is None else task.layer.portable_plan(task.arch, task.plan)
-    if made is not None:
-        twin = _Task(task.layer, task.arch, task.ptx, task.asked)
-        _take(twin, made, kinds, settings)
-        task.arch = task.plan.spec.arch
-        yield twin
-
-
-def _parse_archs(archs: Sequence[Arch | str], ptx: bool) -> Iterator[tuple[Arch, bool]]:
-    for arch in ([archs] if isinstance(archs, (str, Arch)) else archs):
-        text = str(arch)
-        name = text[:-4] if text.upper().endswith("+PTX") else text
-        yield Arch.parse(arch if isinstance(arch, Arch) else name, "archs"), ptx or name != text
-
-
-def _plan(task: _Task, kinds: Sequence[CompilerKind], settings: env.Settings) -> None:
-    """Plan a task, or decline it with the reason."""
-    layer = task.layer
-    try:
-        _take(task, layer.plan(task.arch), kinds, settings)
-    except UnsupportedSpec as error:
-        task.row = Row(name=layer.name, algorithm=layer.algorithm, arch=str(task.arch), status=DECLINED,
-                       reason=error.reason)
-        return
-    except ArgumentError as error:
-        raise ArgumentError(f"layer {layer.name}: {error.message}", argument=error.argument, value=error.value,
-                            hint=error.hint) from error
-
-
-def _take(task: _Task, plan: KernelPlan, kinds: Sequence[CompilerKind], settings: env.Settings) -> None:
-    """Raises UnsupportedSpec where there is no estimate."""
-    task.plan, task.estimate = plan, registered(plan.spec.algorithm).slots(plan, task.layer.shape)
-    task.keys = tuple(cache_key(plan, CudaTarget(kind, task.ptx), settings).directory for kind in kinds)
-
-
-def _kinds(settings: env.Settings) -> list[CompilerKind]:
-    """The compiler whose kernels are up to date; every one's where there is none."""
-    try:
-        return [compilers.choose(None, settings)]
-    except ToolNotFound:
-        return list(CompilerKind)
 
 
 def _writer(output: Path, had: Existing) -> Writer:
@@ -384,11 +263,11 @@ def _meta(built: BuiltKernel, files: Mapping[str, bytes]) -> dict[str, Any]:
             "settings": encode(dict(built.settings)), "program": encode(built.program), "report": report}
 
 
-def _layer_meta(task: _Task) -> dict[str, Any]:
+def _layer_meta(task: Task) -> dict[str, Any]:
     return {"shape": encode(task.layer.shape), "estimate": task.estimate}
 
 
-def _row(task: _Task, status: str, kernel: str, compiled: Compiled, size: int) -> Row:
+def _row(task: Task, status: str, kernel: str, compiled: Compiled, size: int) -> Row:
     entries = compiled.entries
     dynamic = max((launch.shared_bytes for launch in task.plan.program.launches), default=0)
     return Row(name=task.layer.name, algorithm=task.plan.spec.algorithm, arch=str(task.arch), status=status,

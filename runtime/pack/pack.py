@@ -21,12 +21,13 @@ from warpconv.runtime.build.pipeline import BuiltKernel, build_command
 from warpconv.runtime.call.filter import Shared
 from warpconv.runtime.call.kernel import Kernel
 
-from .build import PackReport, Row, build_pack
+from .build import PackReport, build_pack
 from .choice import PtxTooNew, check_ptx, near_misses, ptx_too_new, ranked, serves
 from .conv import PackConv
 from .format import (FolderTree, MANIFEST, Manifest, Record, Tree, array_bytes, load, read_files, read_manifest,
                      tree_of)
 from .nodes import NodeRecord, digests
+from .tasks import Row
 
 __all__ = ["Pack", "PackConv", "PackKernel", "PackReport", "Row", "build_pack", "find_in_packs", "open_pack"]
 
