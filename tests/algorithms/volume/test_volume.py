@@ -53,16 +53,19 @@ def test_images_and_volumes_are_told_apart():
     with pytest.raises(UnsupportedSpec, match="only images"):
         plan_layer(shape(3), algorithm="direct")
     assert {c.algorithm for c in warpconv.explain(shape(3))} == {"volume", "mma", "wgmma"}
-    data = {"volume", "volume_data", "mma", "wgmma", "phases_gemm", "phases_mma"}
+    data = {"volume", "volume_data", "mma", "wgmma", "phases_gemm", "phases_mma", "phases_wgmma"}
     assert {c.algorithm for c in warpconv.explain(shape(3), operation="data_gradient")} == data
     assert {c.algorithm for c in warpconv.explain(shape(3, stride=2), operation="data_gradient") if not c.reason
             or "slots" in c.reason} == {"volume_data"}
 
 
 @pytest.mark.parametrize("layer, operation, algorithm", [
-    (dict(c=32, k=32), "forward", "mma"), (dict(c=32, k=32, layout="NHWC"), "forward", "mma"),
-    (dict(c=32, k=32, layout="NHWC", dtype="float32"), "data_gradient", "mma"),
-    (dict(c=32, k=64, stride=2), "data_gradient", "phases_mma"), (dict(c=64, k=64), "forward", "wgmma"),
+    (dict(c=4, k=32, stride=2), "forward", "mma"), (dict(c=4, k=32, stride=2, layout="NHWC"), "forward", "mma"),
+    (dict(c=8, k=8, layout="NHWC", dtype="float32"), "forward", "mma"),
+    (dict(c=32, k=32), "forward", "wgmma"), (dict(c=32, k=32, layout="NHWC"), "forward", "wgmma"),
+    (dict(c=32, k=32, layout="NHWC", dtype="float32"), "data_gradient", "wgmma"),
+    (dict(c=32, k=64, stride=2), "data_gradient", "phases_wgmma"),
+    (dict(c=32, k=64, stride=2, dtype="float32"), "data_gradient", "phases_gemm"),
     (dict(c=128, k=128, d=32, h=32, w=32), "filter_gradient", "filter_gradient_wgmma"),
     (dict(c=32, k=32), "filter_gradient", "filter_gradient_mma"),
     (dict(c=4, k=4), "forward", "volume"), (dict(c=1, k=1), "forward", "volume"),
