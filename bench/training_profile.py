@@ -8,12 +8,11 @@ network, a copy of it (which tells how far equal networks lie apart on this host
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import click
 
-from bench.studies.training import BATCH, NETWORKS, TURNS, Step, by_the_clock
+from bench.studies.training import NETWORKS, TURNS, Step, by_the_clock, equal_networks
 from bench.studies.whole_networks import in_turn
 
 LONGEST = 60
@@ -38,17 +37,11 @@ def kernels(torch: Any, step: Step) -> list[tuple[float, float, str]]:
 @click.argument("names", nargs=-1, required=True, type=click.Choice(list(NETWORKS)))
 def main(names: tuple[str, ...]) -> None:
     import torch
-    import torchvision
 
     import warpconv.torch
     torch.backends.cudnn.benchmark = True
     for name in names:
-        torch.manual_seed(23)
-        order = torch.channels_last
-        stock = torchvision.models.get_model(name, weights=None, **NETWORKS[name]).cuda().to(memory_format=order)
-        models = [stock.train(), *(copy.deepcopy(stock) for _ in range(3))]
-        x = torch.randn(BATCH, 3, 224, 224, device="cuda").to(memory_format=order)
-        target = torch.randint(0, 1000, (BATCH,), device="cuda")
+        models, x, target = equal_networks(torch, name, "NHWC", 4)
         with torch.autocast("cuda", torch.bfloat16):
             for model, rule in zip(models[2:], ("measure", "graph")):
                 print(warpconv.torch.convert(model, x, where=rule))

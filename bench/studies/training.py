@@ -76,19 +76,11 @@ def run(context: Context) -> None:
 
 def measure(torch: Any, row: Training) -> dict[str, Any]:
     """Milliseconds of a step, stock and converted, eager and as a graph. Raises WrongResult."""
-    import torchvision
-
     import warpconv.torch
     amp, layout, tf32, precision = KINDS[row.kind]
     # what PyTorch ships with: TF32 for convolutions, not for matrix products
     torch.backends.cudnn.allow_tf32 = tf32
-    torch.manual_seed(23)
-    order = torch.channels_last if layout == "NHWC" else torch.contiguous_format
-    stock = torchvision.models.get_model(row.name, weights=None, **NETWORKS[row.name]).cuda().to(memory_format=order)
-    stock.train()
-    models = [stock, copy.deepcopy(stock), copy.deepcopy(stock)]
-    x = torch.randn(BATCH, 3, 224, 224, device="cuda").to(memory_format=order)
-    target = torch.randint(0, 1000, (BATCH,), device="cuda")
+    models, x, target = equal_networks(torch, row.name, layout, 3)
     seen = torch.autocast("cuda", torch.bfloat16, enabled=amp is not None)
     with seen:
         done = [warpconv.torch.convert(model, x, where=rule, precision=precision)
@@ -105,6 +97,17 @@ def measure(torch: Any, row: Training) -> dict[str, Any]:
             "stock_graph_ms": graphs[0], "graph_ms": graphs[1], "graph_ratio": graphs[0] / graphs[1],
             "difference": difference, "converted": eager_ours, "graph_converted": graph_ours,
             "layers": len(done[0].rows), "rows": [[row.name, row.layer, row.why] for row in done[0].rows]}
+
+
+def equal_networks(torch: Any, name: str, layout: str, count: int) -> tuple[list[Any], Any, Any]:
+    """So many copies of a network in training mode, a batch of images in the same order and their targets."""
+    import torchvision
+    torch.manual_seed(23)
+    order = torch.channels_last if layout == "NHWC" else torch.contiguous_format
+    stock = torchvision.models.get_model(name, weights=None, **NETWORKS[name]).cuda().to(memory_format=order)
+    models = [stock.train(), *(copy.deepcopy(stock) for _ in range(count - 1))]
+    x = torch.randn(BATCH, 3, 224, 224, device="cuda").to(memory_format=order)
+    return models, x, torch.randint(0, 1000, (BATCH,), device="cuda")
 
 
 class Step:
