@@ -9,13 +9,13 @@ from ..spec import KernelSpec
 PARTLY_FILLED = 4               # times as many blocks as whole tiles would be: those at edges are not whole
 
 
-def staying_grid(spec: KernelSpec, tile: tuple[int, int], filter_blocks: int, resident: int = 1
-                 ) -> tuple[Blocks, Blocks, Blocks]:
+def staying_grid(spec: KernelSpec, tile: tuple[int, int], filter_blocks: int, resident: int = 1,
+                 least: int = 1) -> tuple[Blocks, Blocks, Blocks]:
     """Of tiles of rows by columns of outputs, beside each other ``filter_blocks`` that share out the filters: as many
-    at a time as the chip holds, ``resident`` a multiprocessor."""
+    at a time as the chip holds, ``resident`` a multiprocessor; ``least`` at least, some of which may have no tile."""
     whole = tile[0] * tile[1]
-    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=whole - 1, per=whole,
-                   limit=max(1, spec.hardware.multiprocessors * resident // filter_blocks))
+    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=PARTLY_FILLED, add=least * whole - 1, per=whole,
+                   limit=max(least, spec.hardware.multiprocessors * resident // filter_blocks))
     return tiles, Blocks(times=filter_blocks), Blocks()
 
 

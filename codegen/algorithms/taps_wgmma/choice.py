@@ -16,35 +16,41 @@ from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (GROUP_RUNS, ITEMSIZE, RUN, STORES, WIDE, apart_of, column_unit, depths_of, halo,
-                      is_moving, items_of, more_registers, planned_registers, runs_across, shared_bytes,
+from .numbers import (ITEMSIZE, RUN, STORES, WIDE, apart_of, by_parity, by_side, column_unit, depths_of, halo,
+                      is_moving, item_outputs, items_of, more_registers, other_of, planned_registers, shared_bytes,
                       side_groups, store_width, versions_of)
 from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
 BUFFERS = (2, 3, 4)
-WANTED_BUFFERS = (3,)               # more took as long, fewer up to 1.4 times
+WANTED_BUFFERS = (3, 2)             # more took as long; three rather where the estimate is the same
 TILE_Q = (8, 16, 32, 64, 128)
 ITEMS = (1, 2, 4)                   # of a group in a tile
+# Others, whose groups share out several tiles, or whose runs go on from row to row
+OTHER_TILES = ((8, 24), (16, 24), (8, 40), (8, 48), (8, 56), (16, 56), (4, 112), (8, 112))
 FILTERS = (16, 32, 64, 96, 128)
-# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 1,430 plans of 24 layers (first layers of 1 to 12 channels; batch
-# 256 to 1, both layouts), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.04 times as long as
+# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 495 plans of 28 layers (first layers of 1 to 12 channels; batch
+# 128 to 1, both layouts), timed on an H200 on 2026-11-29: of these the plan that is chosen takes 1.01 times as long as
 # the quickest in the mean
-DEPTH_CYCLES, COLUMN_CYCLES = 40.5, 0.264   # of an instruction: its factors' loads, and each filter
-MOVING_CYCLES = 6.2         # of one whose factors' places are found by the side that a window begins at
-TURN_CYCLES = 12.6          # from one group's products to the next's
-STORE_CYCLES = {Layout.NHWC: 104.0, Layout.NCHW: 187.0}    # of eight filters of 64 outputs,
-NARROW_SHARE = {Layout.NHWC: 0.14, Layout.NCHW: 3.0}       # and so much more for each store besides
-FREE_POWER, TURNS_POWER = 1.9, 3.4      # how far the longer of a group's stores and all products hides the other
-COPY_CYCLES, TILE_CYCLES = 1.57, 623.0  # of a copy of 16 bytes, and from a tile's first to its last
-NEXT_CYCLES = 136.0         # from a tile to the next
-START_CYCLES = 5840.0
-MEMORY_SHARE = 1.18         # of the bytes, at the speed of a copy
-MEMORY_POWER = 3.35         # how far the longer of memory and arithmetic hides the other
+DEPTH_CYCLES, COLUMN_CYCLES = 36.4, 0.077   # of an instruction: its factors' loads, and each filter
+MOVING_CYCLES = 8.7         # of one whose factors' places are found by the side that a window begins at
+APART_CYCLES = 3.3          # and of one where a lane's two windows do not always lie in one row
+TURN_CYCLES = 23.5          # from one group's products to the next's
+STORE_CYCLES = {Layout.NHWC: 83.3, Layout.NCHW: 94.1}      # of eight filters of 64 outputs,
+NARROW_SHARE = {Layout.NHWC: 0.122, Layout.NCHW: 2.18}     # and so much more for each store besides
+FREE_POWER, TURNS_POWER = 1.42, 2.6     # how far the longer of a group's stores and all products hides the other
+TILE_CYCLES = 656.0         # of a tile's copies,
+LINE_CYCLES, PIECE_CYCLES = 20.0, 0.445     # of each line, and of 16 bytes,
+EDGE_CYCLES = 109.0         # and where there is padding
+WAIT_CYCLES = 289.0         # from these to their arrival
+NEXT_CYCLES = 186.0         # from a tile to the next
+START_CYCLES = 4750.0
+MEMORY_SHARE = 0.983        # of the bytes, at the speed of a copy
+MEMORY_POWER = 2.35         # how far the longer of memory and arithmetic hides the other
 # In NCHW rows of y may begin inside of sectors of memory:
-WHOLE_SHARE, PARTLY_SHARE = 2.2, 7.8    # bytes more for each of y's, of tiles of whole rows, of narrower ones,
-PARTLY_POWER = 0.3          # fewer of wide ones,
-KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
+WHOLE_SHARE, PARTLY_SHARE = 3.86, 6.13  # bytes more for each of y's, of tiles of whole rows, of narrower ones,
+PARTLY_POWER = 0.104        # fewer of wide ones,
+KEPT_SHARE = 0.206          # beyond what stays in so much of the second-level cache
 
 
 def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
@@ -54,11 +60,14 @@ def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
 
 
 def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
-    """Whether groups of warps share out a tile's runs."""
-    groups = options.groups // side_groups(spec)
-    across = options.tile_q % (RUN * apart_of(spec)) == 0
-    return (across and options.groups % side_groups(spec) == 0 < runs_across(spec, options)
-            and options.tile_p * runs_across(spec, options) % (GROUP_RUNS * groups) == 0)
+    """Whether groups of warps share out a tile's outputs; in NCHW evenly, since the two turns of the last ones
+    would wait for groups that have nothing left."""
+    evenly = options.groups if spec.layout is Layout.NCHW else 1
+    whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
+    apart = RUN * apart_of(spec)
+    whole = whole and (options.tile_q % apart == 0 or options.tile_q > 2 * apart)
+    return (whole and options.groups % side_groups(spec) == 0 and not (by_side(spec) and options.tile_q % PAIR)
+            and options.tile_p * options.tile_q % (item_outputs(spec) * evenly) == 0)
 
 
 def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple[int, ...] = BUFFERS
@@ -71,26 +80,26 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
     least = min(-(-spec.k // f) * f for f in widths)
     sides = side_groups(spec)
     for filters in sorted(f for f in widths if -(-spec.k // f) * f <= 1.34 * least):
-        for groups, items, tile_q in itertools.product(GROUPS, ITEMS, TILE_Q):
-            made = TapsWgmmaOptions(tile_q=tile_q, filters=filters, groups=groups, store_vector=store)
-            runs, across = GROUP_RUNS * (groups // sides) * items, runs_across(spec, made)
-            if groups % sides or not across or runs % across:
-                continue
-            made = replace(made, tile_p=runs // across)
-            if is_shared_out(spec, made):
-                yield from (one for of, order, vector in itertools.product(buffers, Order, vectors)
-                            if fits(spec, one := replace(made, buffers=of, order=order, vector=vector)))
+        for groups in GROUPS:
+            outputs = item_outputs(spec) * (groups // sides)
+            tiles = [(outputs * items // tile_q, tile_q) for items, tile_q in itertools.product(ITEMS, TILE_Q)]
+            for (tile_p, tile_q), vector in itertools.product((*tiles, *OTHER_TILES), vectors):
+                made = TapsWgmmaOptions(tile_p=tile_p, tile_q=tile_q, filters=filters, groups=groups, vector=vector,
+                                        store_vector=store)
+                if tile_p and is_shared_out(spec, made):
+                    yield from (one for of, order in itertools.product(buffers, Order)
+                                if fits(spec, one := replace(made, buffers=of, order=order)))
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions:
     """The candidate of the least estimate for the layer's sizes, for the batch that kernels are shared by; without
-    sizes the first, the smallest. Two tiles' pixels do where three do not fit. Where two versions of the filter do not,
-    a plan of one, which is refused for sizes that need both."""
+    sizes the first, the smallest. Where none fits beside lines that begin anywhere, a plan for whole ones, which is
+    refused for these sizes."""
     if shape is None:
         return next(candidates(spec, (1, WIDE)))
     shape = shape.with_batch(assumed_batch(shape))
     width = line_width(spec, shape, WIDE)
-    found = (list(candidates(spec, (width,), WANTED_BUFFERS)) or list(candidates(spec, (width,)))
+    found = (list(candidates(spec, (width,), WANTED_BUFFERS))
              or [replace(next(candidates(spec, (WIDE,))), vector=width)])
     made = (replace(options, store_vector=store_width(spec, shape)) for options in found)
     return min(made, key=lambda options: cycles(spec, options, shape))
@@ -99,21 +108,33 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions
 def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in rounds of what the chip holds at a time, beside its bytes. One group stores while
     others multiply; a tile's pixels are copied while those before are multiplied."""
-    filter_tiles = -(-spec.k // options.filters)
-    chip = max(1, spec.hardware.multiprocessors // filter_tiles)
-    rounds = -(-shape.n * -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q) // chip)
     lines = halo(spec, options)
-    copied = TILE_CYCLES + COPY_CYCLES * lines.rows * (spec.c // pixel_of(spec)) * lines.pieces
-    arithmetic = rounds * (max(_tile_cycles(spec, options), copied) + NEXT_CYCLES)
+    copied = (TILE_CYCLES + lines.rows * (spec.c // pixel_of(spec)) * (LINE_CYCLES + PIECE_CYCLES * lines.pieces)
+              + (EDGE_CYCLES if any(map(any, spec.padding)) else 0.0))
+    waited = (copied + WAIT_CYCLES) / (options.buffers - 1)
+    arithmetic = _rounds(spec, options, shape) * (max(_tile_cycles(spec, options), copied, waited) + NEXT_CYCLES)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     return START_CYCLES + beside(arithmetic, memory, MEMORY_POWER)
+
+
+def _rounds(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> int:
+    """Tiles of a block, of the block that has most."""
+    blocks = max(1, spec.hardware.multiprocessors // -(-spec.k // options.filters))
+    of_image = -(-shape.p // options.tile_p) * -(-shape.q // options.tile_q)
+    if by_parity(spec, options) and shape.n > 1 < blocks and spec.c * shape.h * shape.w % PAIR:
+        even = (shape.n + 1) // 2
+        of_even = min(max(blocks * even // shape.n, 1), blocks - 1)
+        return max(-(-even * of_image // of_even), -(-(shape.n - even) * of_image // (blocks - of_even)))
+    return -(-shape.n * of_image // blocks)
 
 
 def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     """Of a tile: a group's stores beside all groups' products."""
     free = is_moving(spec, options) and versions_of(spec, options) > 1
-    of_depth = DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if free else 0.0)
-    items = items_of(spec, options) * (2 if spec.layout is Layout.NCHW else 1)      # 64 outputs each
+    of_depth = (DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if free else 0.0)
+                + (0.0 if other_of(spec, options) else APART_CYCLES))
+    items = (items_of(spec, options) / (options.groups // side_groups(spec))
+             * (2 if spec.layout is Layout.NCHW else 1))        # 64 outputs each
     widest = PAIR if spec.layout is Layout.NCHW else max(STORES)
     stores = 1 + NARROW_SHARE[spec.layout] * (widest // options.store_vector - 1)
     stored = STORE_CYCLES[spec.layout] * stores * options.filters / COLUMN_UNIT

@@ -20,7 +20,6 @@ ITEMSIZE = 2
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
 STEP_DEPTHS = ROW_BYTES // (ITEMSIZE * DEPTH)   # instructions of a step, whose products are a row in shared memory
 RUN = 8                         # outputs of a warp that the sums have one below the other
-GROUP_RUNS = ROWS // RUN        # of a warp group at a time: two of each warp
 WARP_RUNS = 2
 COPIERS = 4                     # warps that copy pixels
 FEWER_REGISTERS = 56            # of a thread that copies
@@ -57,12 +56,13 @@ class TapsWgmmaNumbers:
     rest_quads: int             # of what is left of them,
     quads: int                  # and all
     versions: int               # of the filter in shared memory: by the side of a pair at which a window begins
+    by_parity: bool             # and whether a block has images of one side only, and the version for these
     begins: int                 # that side, where there is one
     moving: bool                # whether runs of a window begin at sides of their own
     patterns: int               # of versions, by the sizes of x
     version_bytes: int          # of shared memory: a version of a tile's filters
     filter_tiles: int
-    filter_cells: int           # copies of a tile's filters
+    filter_bytes: int           # of a tile's filters
     image: int                  # elements of the filter as the tensor cores take it,
     prepared: int               # and with that as it was
     blocks: int                 # eights of filters in a tile
@@ -70,10 +70,12 @@ class TapsWgmmaNumbers:
     in_turns: bool              # whether groups wait for each other's products
     by_side: bool               # whether even columns are one product's outputs and odd ones another's,
     sides_apart: bool           # of groups of warps each
-    runs_across: int            # of a tile's row, of one side
     apart: int                  # columns from one output of a run to the next
     each: int                   # of these whose outputs lie between each other's
-    items: int                  # of a group of warps in a tile
+    other: int                  # columns from a lane's output of a run to that of the next, where they lie in one row,
+    beside: int                 # and bytes from that window to this one's in shared memory; else 0
+    members: int                # groups of warps that share out a tile, or a side of it
+    items: int                  # that these have of it: 64 outputs, of either side in NCHW
     halo_rows: int
     pixel: int                  # elements of a pixel in a line of the image
     odd_pixel: bool             # whether the side changes from column to column
@@ -83,6 +85,7 @@ class TapsWgmmaNumbers:
     pieces: int                 # copies of a line,
     piece_lanes: int            # by so many threads,
     piece_rounds: int           # so often
+    bulk: bool                  # whether it is one copy, but for its ends
     lines: int                  # of a tile
     planes: int                 # planes of channels in shared memory,
     plane: int                  # elements from one to the next, or at least
@@ -114,6 +117,16 @@ def versions_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return 2 if is_odd(spec) or has_odd_lines(spec, options) else 1
 
 
+def by_parity(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
+    """Whether all windows of an image begin at one side of a pair, and those of the next may at the other."""
+    return has_odd_lines(spec, options) and not is_odd(spec)
+
+
+def held_versions(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of the filter that a block has: the one, where images of either side are different blocks'."""
+    return 1 if by_parity(spec, options) else versions_of(spec, options)
+
+
 def has_odd_lines(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether lines of x may have an odd number of elements."""
     return options.vector == 1 and pixel_of(spec) % PAIR == 1
@@ -130,7 +143,7 @@ def run_pairs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Pairs that hold such a run, at whichever side it begins."""
     length, _ = run_of(spec)
     if versions_of(spec, options) == 1 and not is_moving(spec, options):
-        return -(-(length + lead_of(spec, options.vector > 1, WIDE) % PAIR) // PAIR)
+        return -(-(length + lead_of(spec, options.vector == WIDE, WIDE) % PAIR) // PAIR)
     return length // PAIR + 1
 
 
@@ -138,6 +151,11 @@ def is_moving(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether a window's runs begin at sides of their own."""
     apart = spec.dilation[1] > 1 and spec.dilation[1] * pixel_of(spec) % PAIR == 1
     return has_odd_lines(spec, options) or apart
+
+
+def is_bulk(spec: KernelSpec) -> bool:
+    """Whether a line is one copy: not where what stands in the padding are pixels, which lie elsewhere in 16 bytes."""
+    return not finds_pixels(spec)
 
 
 def quads_of(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[int, int]:
@@ -158,7 +176,7 @@ def steps_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 def halo(spec: KernelSpec, options: TapsWgmmaOptions) -> Lines:
     """A tile's pixels in shared memory, with what pairs have behind a window."""
     beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
-    return lines_of(spec, (options.tile_p, options.tile_q), options.vector > 1, WIDE, beside)
+    return lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
 
 
 def version_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
@@ -168,9 +186,9 @@ def version_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 
 def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a block: filters, pixels, barriers."""
-    return (versions_of(spec, options) * version_bytes(spec, options)
+    return (held_versions(spec, options) * version_bytes(spec, options)
             + options.buffers * (ITEMSIZE * halo(spec, options).elements + 2 * BARRIER_BYTES)
-            + (options.groups * BARRIER_BYTES if in_turns(options) else 0))
+            + (options.groups + 1 if in_turns(options) else 1) * BARRIER_BYTES)
 
 
 def in_turns(options: TapsWgmmaOptions) -> bool:
@@ -217,9 +235,13 @@ def apart_of(spec: KernelSpec) -> int:
     return next((apart for apart in (1, 2, 4, 8) if apart >= least and apart * step % (2 * quad) == quad), least)
 
 
-def runs_across(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Of a tile's row: of one side, where there are two."""
-    return options.tile_q // RUN // (2 if by_side(spec) else 1)
+def other_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Columns from a lane's output of a run to that of the warp's other one, where both always lie in one row; or 0."""
+    least = 2 if by_side(spec) else 1
+    apart = apart_of(spec)
+    if apart // least % 2 == 0:                     # between each other's, at even places
+        return least if options.tile_q % 2 == 0 else 0
+    return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
 
 
 def side_groups(spec: KernelSpec) -> int:
@@ -227,10 +249,14 @@ def side_groups(spec: KernelSpec) -> int:
     return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
 
 
+def item_outputs(spec: KernelSpec) -> int:
+    """Of a tile that are shared out at a time: 64, and in NCHW, or for groups of either side, as many besides."""
+    return ROWS * (2 if by_side(spec) else 1)
+
+
 def items_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """What a group of warps has to do for a tile, eight runs at a time."""
-    groups = options.groups // side_groups(spec)
-    return options.tile_p * runs_across(spec, options) // (GROUP_RUNS * groups)
+    """What groups of warps, or those of a side, have to do for a tile, eight runs at a time."""
+    return options.tile_p * options.tile_q // item_outputs(spec)
 
 
 def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
@@ -239,28 +265,32 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     lines = halo(spec, options)
     versions, patterns, pixel = versions_of(spec, options), patterns_of(spec, options), pixel_of(spec)
     filter_tiles, of_version = -(-spec.k // options.filters), version_bytes(spec, options)
-    filters = versions * of_version
-    image = patterns * filter_tiles * filters // ITEMSIZE
+    filters = held_versions(spec, options) * of_version
+    image = patterns * filter_tiles * versions * of_version // ITEMSIZE
     length, spans = run_of(spec)
     depths, pairs, quads = depths_of(spec, options), run_pairs(spec, options), quads_of(spec, options)
-    apart = apart_of(spec)
+    apart, other = apart_of(spec), other_of(spec, options)
     return TapsWgmmaNumbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
-        fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), whole_lines=options.vector > 1,
+        fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), whole_lines=options.vector == WIDE,
         products=spec.reduction, run_length=length, spans=spans, by_tap=spec.dilation[1] > 1,
         depths=depths, steps=steps_of(spec, options), sets=sets_of(spec, options), step=ROW_BYTES // ITEMSIZE,
         step_cells=options.filters * ROW_BYTES // CELL_BYTES, whole_quads=pairs // LANES_EACH,
         rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1], quads=sum(quads), versions=versions,
+        by_parity=by_parity(spec, options),
         begins=lines.lead % PAIR, moving=is_moving(spec, options), patterns=patterns,
-        version_bytes=of_version, filter_tiles=filter_tiles, filter_cells=filters // CELL_BYTES, image=image,
+        version_bytes=of_version, filter_tiles=filter_tiles, filter_bytes=filters, image=image,
         prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
         together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
         in_turns=in_turns(options), by_side=by_side(spec), sides_apart=side_groups(spec) == 2,
-        runs_across=runs_across(spec, options), apart=apart, each=apart // (2 if by_side(spec) else 1),
+        other=other,
+        beside=ITEMSIZE * other * spec.stride[1] * pixel,
+        apart=apart, each=apart // (2 if by_side(spec) else 1), members=options.groups // side_groups(spec),
         items=items_of(spec, options), halo_rows=lines.rows, pixel=pixel, odd_pixel=is_odd(spec),
         turning=is_odd(spec) and has_odd_lines(spec, options), line=lines.line,
         lead=lines.lead, pieces=lines.pieces, piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds,
+        bulk=is_bulk(spec),
         lines=lines.rows * (spec.c // pixel), planes=spec.c // pixel, plane=lines.plane, halo=lines.elements,
-        lag=max(1, options.buffers - 2), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
+        lag=options.buffers - 2, edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         halos_at=filters, barriers_at=filters + options.buffers * ITEMSIZE * lines.elements,
         shared_bytes=shared_bytes(spec, options))

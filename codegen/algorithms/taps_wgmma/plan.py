@@ -23,14 +23,15 @@ from warpconv.codegen.parts.first_layers import PAIR, first_layer_refusal, pixel
 from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
-from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, ROWS, TARGET
+from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, TARGET
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
-from .numbers import (COPIERS, ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers, apart_of,
-                      column_unit, is_odd, make_numbers, more_registers, planned_registers, shared_bytes)
+from .numbers import (COPIERS, ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers,
+                      column_unit, is_odd, item_outputs, make_numbers, more_registers,
+                      planned_registers, shared_bytes)
 from .options import TapsWgmmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -73,8 +74,8 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     if options.filters % unit or not 0 < options.filters <= MOST_COLUMNS:
         return f"filters = {options.filters} (a multiple of {unit}, at most {MOST_COLUMNS})"
     if options.tile_p < 1 or options.tile_q < 1 or not is_shared_out(spec, options):
-        return (f"a tile of {options.tile_p} x {options.tile_q} outputs, {apart_of(spec)} columns apart in runs of "
-                f"{RUN}, is no whole number of {options.groups} groups' {ROWS}")
+        return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {item_outputs(spec)}, or "
+                f"{options.groups} groups do not share it out")
     return None
 
 
@@ -107,7 +108,8 @@ def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, .
 
 def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, one on a multiprocessor at a time."""
-    grid = staying_grid(spec, (options.tile_p, options.tile_q), numbers.filter_tiles)
+    grid = staying_grid(spec, (options.tile_p, options.tile_q), numbers.filter_tiles,
+                        least=2 if numbers.by_parity else 1)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
@@ -130,7 +132,8 @@ def _cost(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers
 
 
 def _phrase(options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> str:
-    versions = "two versions of the filter stay" if numbers.versions == 2 else "the filter stays"
+    versions = ("one of two versions of the filter stays" if numbers.by_parity else
+                "two versions of the filter stay" if numbers.versions == 2 else "the filter stays")
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.filters} filters, {numbers.depths} "
             f"instructions for {numbers.products} products, by {options.groups} warp groups and {COPIERS} copying "
             f"warps, {versions}, {numbers.shared_bytes} bytes of shared memory")

@@ -12,11 +12,12 @@ CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 
 NAMES = ("tile_p", "tile_q", "filters", "groups")
 TILES = ((8, 32, 32, 2), (4, 64, 64, 2), (12, 32, 8, 3), (2, 128, 48, 2), (16, 32, 16, 4), (6, 64, 32, 3),
          (8, 64, 96, 2), (32, 16, 32, 4))
+FLOWING = ((8, 56, 32, 3), (8, 48, 32, 2))      # groups share out several tiles, runs go on from row to row
 DTYPES = ("float16", "bfloat16")
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3), (4, 8)), "channels": CHANNELS,
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": TILES, "buffers": (2, 3, 4),
+    "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *FLOWING), "buffers": (2, 3, 4),
     "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
 
@@ -60,6 +61,12 @@ def variants() -> Iterable[Row]:
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
                    buffers=2 + i % 3, order=("free", "turns")[(i // 2) % 2] if turn % 2 else ("turns", "free")[i % 2],
                    vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores)
+    for i, tile in enumerate(FLOWING * 3):
+        yield dict(filter=((11, 3), (3, 3), (7, 7))[i // 2], channels=((3, 64, 1), (1, 33, 1))[i % 2],
+                   padding=PADDINGS[i % 4], padding_mode=("zeros", "constant")[i // 2 % 2],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i % 2], layout="NHWC",
+                   stride=(4, 2, 2)[i // 2] if i % 2 == 0 else 1, dilation=1, tile=tile, buffers=2 + i // 2,
+                   order=("turns", "free")[i // 2 % 2], vector=1, store_vector=8 if i % 2 == 0 else 1)
     # spans of an even length, whose last pair may lie behind a line
     for size, layout, vector, channels in (((4, 4), "NHWC", 1, (3, 64, 1)), ((2, 2), "NCHW", 1, (1, 33, 1)),
                                            ((4, 4), "NHWC", 8, (3, 64, 1)), ((2, 2), "NCHW", 8, (1, 33, 1))):

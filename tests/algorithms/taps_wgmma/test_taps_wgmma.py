@@ -160,13 +160,51 @@ def test_pixels_of_an_even_number_of_channels_have_one_version():
     assert (numbers.versions, numbers.patterns, numbers.depths) == (1, 1, 13) and not numbers.whole_lines
 
 
-def test_a_filter_that_fits_once_and_not_twice_is_refused_where_both_are_needed():
-    layer_of = dict(c=3, h=226, k=96, r=22, s=22, stride=4, padding=0)
-    assert plan_layer(small(**layer_of, w=224), algorithm="taps_wgmma").numbers.versions == 1
-    with pytest.raises(UnsupportedSpec, match="bytes of shared memory"):
-        plan_layer(small(**layer_of, w=225), algorithm="taps_wgmma")
-    spec = KernelSpec.of(small(**layer_of, w=224), algorithm="taps_wgmma", arch=Arch.parse("sm_90"))
-    assert ALGORITHM.defaults(spec, None).vector == 8
+def test_a_filter_that_fits_once_and_not_twice_is_served_where_a_block_needs_one_version():
+    """Columns two apart begin at one side of a pair, neighbours do not."""
+    layer_of = dict(c=3, h=226, k=96, r=22, s=22, padding=0)
+    assert plan_layer(small(**layer_of, w=224, stride=4), algorithm="taps_wgmma").numbers.versions == 1
+    odd = plan_layer(small(**layer_of, w=225, stride=4), algorithm="taps_wgmma").numbers
+    assert (odd.versions, odd.by_parity) == (2, True) and odd.filter_bytes == odd.version_bytes
+    both = plan_layer(small(**layer_of, w=225, stride=1), algorithm="taps_wgmma").numbers
+    assert (both.versions, both.by_parity) == (2, False) and both.filter_bytes == 2 * both.version_bytes
+
+
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_images_of_an_odd_number_of_elements_are_shared_out_by_their_side(layout, n):
+    """Every second image begins at the other side of a pair, whose products are paired otherwise. Bits of the others
+    are those of each image alone; an image of an even number of elements goes to all blocks."""
+    for h, w, tile_p in ((15, 21, 32), (95, 37, 8), (94, 37, 8)):
+        rng = np.random.default_rng(n)
+        x = rng.standard_normal((n, h, w, 3)).astype("f2")
+        x = x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()
+        filters = rng.standard_normal((16, 3, 5, 5)).astype("f2")
+        shape = ConvShape(n=n, c=3, h=h, w=w, k=16, r=5, s=5, stride=2, layout=layout, dtype="float16")
+        kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+            "tile_p": tile_p, "tile_q": 32, "filters": 16, "groups": 2, "buffers": 2, "order": "turns", "vector": 1,
+            "store_vector": 1})
+        y = kernel(x, filters)
+        direct = warpconv.conv2d(x, filters, stride=2, layout=layout, device="cpu", algorithm="direct")
+        np.testing.assert_allclose(y.astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
+        assert all((kernel(x[i:i + 1], filters)[0] == y[i]).all() for i in range(0, n, 2 if h % 2 else 1))
+
+
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("tile, groups", [((8, 56), 2), ((8, 56), 3), ((16, 24), 3), ((8, 40), 3)])
+def test_groups_share_out_tiles_of_any_number_of_items(tile, groups):
+    """Seven, six and five times 64 outputs: a group goes on where the others are in the next tile, and a run from one
+    row to the next."""
+    x, w = drawn(37, 121, 3, 32, 7, "NHWC")
+    shape = ConvShape(n=3, c=3, h=37, w=121, k=32, r=7, s=7, stride=2, padding=3, layout="NHWC", dtype="float16")
+    made = [warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+        "tile_p": p, "tile_q": q, "filters": 32, "groups": of, "buffers": 2, "order": order, "vector": 1,
+        "store_vector": 8})(x, w) for (p, q), of, order in ((tile, groups, "turns"), (tile, groups, "free"),
+                                                            ((8, 16), 2, "free"))]
+    assert all((one == made[-1]).all() for one in made)
 
 
 @pytest.mark.thin(4)

@@ -224,6 +224,50 @@ def test_stores_leave_what_is_outside(mode, shape, box, at, swizzle):
     assert np.array_equal(y, expected[(slice(BEYOND, -BEYOND),) * len(shape)])
 
 
+BULK = """
+    if (t == 0) {{ wc_barrier_init(full, 1); }}
+    __syncthreads();
+    if (t == 0) {{ wc_barrier_expect(full, {expected}); wc_bulk_load(shared + to, x + from, bytes, full); }}
+    {wait}
+    for (int i = t; i < bytes / 2; i += 128) y[i] = ((unsigned short*)(shared + to))[i];"""
+BULK_PARAMETERS = "const unsigned short* x, unsigned short* y, int to, int from, int bytes"
+
+
+def bulk(to: int, first: int, size: int, mode: Mode, expected: str = "bytes", wait: str = "wc_barrier_wait(full, 0);"):
+    """``size`` bytes from element ``first`` on to byte ``to``: what came, and the report."""
+    y = np.zeros(max(1, size // 2), np.uint16)
+    report = ring(BULK.format(expected=expected, wait=wait), BULK_PARAMETERS,
+                  [read(numbers(64)), written(y), *map(np.int32, (to, first, size))], mode=mode)
+    return y, report
+
+
+@BOTH
+@pytest.mark.parametrize("to, first, size", [(0, 0, 128), (16, 8, 16), (48, 24, 80)])
+def test_bytes_as_they_lie(mode, to, first, size):
+    y, report = bulk(to, first, size, mode)
+    assert np.array_equal(y, numbers(64)[first:first + size // 2])
+    if mode is Mode.CHECK:
+        assert (report.buffers["x"].load_requests, report.buffers["x"].load_bytes) == (1, size)
+
+
+@BOTH
+@pytest.mark.parametrize("to, first, size", [(8, 0, 16), (0, 4, 16), (0, 0, 24), (0, 0, 0)])
+def test_bytes_that_are_no_whole_16(mode, to, first, size):
+    with pytest.raises(KernelFault, match="multiples of 16") as caught:
+        bulk(to, first, size, mode)
+    assert caught.value.kind == "misaligned"
+
+
+@pytest.mark.parametrize("how, kind", [
+    (dict(size=144), "out-of-bounds"), (dict(to=66560), "descriptor"),
+    (dict(wait="__syncthreads();"), "shared-race"), (dict(expected="16"), "barrier-misuse")])
+def test_bytes_that_nobody_may_count_on(how, kind):
+    """Behind the array, behind what the launch asked for, before the barrier has counted them, more than it expects."""
+    with pytest.raises(KernelFault) as caught:
+        bulk(**{"to": 0, "first": 0, "size": 128, "mode": Mode.CHECK, **how})
+    assert caught.value.kind == kind
+
+
 @pytest.mark.parametrize("how, words", [
     (dict(sizes=(64, 21), box=(64, 8)), "names 2688 bytes from byte 0 of its 2560"),
     (dict(sizes=(64, 20), box=(64, 8), address=16), "from byte 16"),

@@ -120,6 +120,7 @@ void wcpu_barrier_init(wcpu_ids *self, void *barrier, int arrivals);
 void wcpu_barrier_arrive(wcpu_ids *self, void *barrier, int bytes);
 WCPU_MEETING void wcpu_barrier_wait(wcpu_ids *self, void *barrier, unsigned parity);
 WCPU_MEETING void wcpu_named_barrier(wcpu_ids *self, int barrier, int threads);
+void wcpu_bulk_load(wcpu_ids *self, void *to, const void *from, int bytes, void *barrier);
 void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, int rank, int c0, int c1, int c2, int c3, int c4);
 void wcpu_tensor_load_im2col(wcpu_ids *self, void *to, const void *map, void *barrier, int c, int w, int h, int n,
                              int tap_w, int tap_h);

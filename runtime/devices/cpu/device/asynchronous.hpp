@@ -84,6 +84,7 @@ public:
 
     void load(Thread &thread, void *to, const wcpu_tensor_map &map, void *barrier, int rank, const int (&at)[5],
               const int *taps);
+    void load_bytes(Thread &thread, void *to, const void *from, int bytes, void *barrier);
     void store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[5]);
     void commit_stores(Thread &thread);
     void wait_stores(Thread &thread, unsigned pending);

@@ -262,6 +262,9 @@ void wcpu_barrier_wait(wcpu_ids *self, void *barrier, unsigned parity) {
 void wcpu_named_barrier(wcpu_ids *self, int barrier, int threads) {
     asynchronous(self).meet(thread_of(self), barrier, threads);
 }
+void wcpu_bulk_load(wcpu_ids *self, void *to, const void *from, int bytes, void *barrier) {
+    asynchronous(self).load_bytes(thread_of(self), to, from, bytes, barrier);
+}
 void wcpu_tensor_load(wcpu_ids *self, void *to, const void *map, void *barrier, int rank, int c0, int c1, int c2, int c3, int c4) {
     asynchronous(self).load(thread_of(self), to, *(const wcpu_tensor_map *)map, barrier, rank, {c0, c1, c2, c3, c4}, nullptr);
 }

@@ -4,7 +4,7 @@
 //   name                        does here
 //   wc_barrier_...              an mbarrier in the runtime, which its 8 bytes name; who waits lets others run
 //   wc_sync_threads             bar.sync of some warps
-//   wc_tma_load_..., _store     the copy at once; who may count on it is what the checks know
+//   wc_bulk_load, wc_tma_load_..., _store   the copy at once; who may count on it is what the checks know
 //   wc_wgmma_...                the products when the first thread of the warp group waits for them. Sums are cut, not rounded
 //                               (see wgmma.cpp); Mode.CHECK reads rows behind a box that nothing filled as NaN
 //   wc_fence_proxy_async        is noted, and asked for where wgmma or a store reads what a thread wrote
@@ -24,6 +24,9 @@ __forceinline__ void wc_barrier_wait(unsigned long long *barrier, unsigned parit
 }
 __forceinline__ void wc_sync_threads(int barrier, int threads) { wcpu_named_barrier(wcpu_self(), barrier, threads); }
 
+__forceinline__ void wc_bulk_load(void *to, const void *from, int bytes, unsigned long long *barrier) {
+    wcpu_bulk_load(wcpu_self(), to, from, bytes, barrier);
+}
 __forceinline__ void wc_tma_load_2(void *to, const void *map, unsigned long long *barrier, int c0, int c1) {
     wcpu_tensor_load(wcpu_self(), to, map, barrier, 2, c0, c1, 0, 0, 0);
 }

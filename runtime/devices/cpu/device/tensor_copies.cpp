@@ -130,6 +130,25 @@ void Asynchronous::load(Thread &thread, void *to, const wcpu_tensor_map &map, vo
     complete_bytes(thread, *barrier, (int64_t)(target - (uintptr_t)to));
 }
 
+// Bytes as they lie.
+void Asynchronous::load_bytes(Thread &thread, void *to, const void *from, int bytes, void *address) {
+    Barrier *barrier = barrier_at(thread, address);
+    if (!barrier) return;
+    const uintptr_t target = (uintptr_t)to, source = (uintptr_t)from;
+    if (bytes <= 0 || (target | source | (uintptr_t)bytes) % kChunk)
+        return worker_.fault(thread, WCPU_MISALIGNED, "bulk copy of %d bytes from an address of %lu modulo 16 to one of %lu: all are "
+                             "multiples of 16, at least one of it", bytes, (unsigned long)(source % kChunk),
+                             (unsigned long)(target % kChunk));
+    WCPU_CHECKED(const unsigned column = worker_.checker.column_of_barrier(barrier - barriers_.data());
+                 if (!worker_.checker.shared_span(thread, target, bytes, "copies to")) return;
+                 worker_.checker.count_copy(worker_, source, false);
+                 worker_.checker.copied(thread, source, bytes, false);
+                 for (int chunk = 0; chunk < bytes; chunk += kChunk)
+                     worker_.checker.copied_to(thread, target + chunk, kChunk, column);)
+    memcpy(to, from, bytes);
+    complete_bytes(thread, *barrier, bytes);
+}
+
 void Asynchronous::store(Thread &thread, const wcpu_tensor_map &map, const void *from, int rank, const int (&at)[5]) {
     if (!fits(thread, map, from, rank, at[0], false)) return;
     Pending &pending = pending_of(thread);

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --dtype float16 --layout NHWC --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=8 --set tile_q=16 --set filters=96 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=8 --set tile_q=56 --set filters=96 --set groups=3 --set buffers=2 --set order=turns \
 //     --set vector=1 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 16 outputs x 96 filters, 24 instructions for 363 products, by 2 warp groups and 4 copying warps,
-//        two versions of the filter stay, 203776 bytes of shared memory
-// cost   a warp's 16 outputs of 96 filters: 94 warp loads, 0 shuffles, 18432 FMA a lane, about 224 registers (direct:
+// plan   tiles of 8 x 56 outputs x 96 filters, 24 instructions for 363 products, by 3 warp groups and 4 copying warps,
+//        one of two versions of the filter stays, 186176 bytes of shared memory
+// cost   a warp's 16 outputs of 96 filters: 94 warp loads, 0 shuffles, 18432 FMA a lane, about 152 registers (direct:
 //        17424 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -23,16 +23,17 @@ constexpr int S = 11;                           // filter columns
 constexpr int STRIDE_H = 4;                     // input rows from one output to the next
 constexpr int STRIDE_W = 4;                     // input columns from one output to the next
 constexpr int TILE_P = 8;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_Q = 56;                      // output columns of it
 constexpr int TILE_FILTERS = 96;                // filters of it
 constexpr int BLOCKS = 12;                      // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
-constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
-constexpr int ITEMS = 1;
+constexpr int GROUPS = 3;                       // groups of four warps that multiply
+constexpr int MEMBERS = 3;                      // of these groups that share out a tile
+constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int EACH = 2;                         // runs whose outputs lie between each other's
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int OTHER = 1;                        // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 24;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 48;                        // sums of a thread
 constexpr int WINDOW = 363;                     // products of an output
 constexpr int SPAN = 33;                        // of a window's elements that lie side by side in x,
@@ -49,21 +50,19 @@ constexpr int QUADS = 47;                       // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 768;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
-constexpr int VERSION_BYTES = 73728;            // of shared memory: one
-constexpr int FILTER_CELLS = 9216;              // of 16 bytes: all of a tile's
+constexpr int FILTER_BYTES = 73728;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
+constexpr int HALO_ROWS = 39;                   // input rows that a tile's windows cover
 constexpr int LINES = 39;                       // input rows that a tile's windows cover
-constexpr int LINE = 232;                       // elements from one to the next in shared memory, at least
-constexpr int PIECES = 28;                      // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 32;                 // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int HALO = 9376;                      // elements of a tile's pixels there
-constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
-constexpr int HALOS = 147456;                   // bytes before the pixels,
-constexpr int BARRIERS = 203712;                // and before the barriers
+constexpr int LINE = 712;                       // elements from one to the next in shared memory, at least
+constexpr int PIECES = 88;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO = 28096;                     // elements of a tile's pixels there
+constexpr int BUFFERS = 2;                      // tiles' pixels at a time
+constexpr int HALOS = 73728;                    // bytes before the pixels,
+constexpr int BARRIERS = 186112;                // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 384;                    // threads of a block
+constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 147456;                   // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -78,9 +77,11 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[48], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %53, 0; wgmma.mma_async.sync.aligned.m64n96k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, { %48, %49, %50, %51}, %52, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]), "+f"(sums[32]), "+f"(sums[33]), "+f"(sums[34]), "+f"(sums[35]), "+f"(sums[36]), "+f"(sums[37]), "+f"(sums[38]), "+f"(sums[39]), "+f"(sums[40]), "+f"(sums[41]), "+f"(sums[42]), "+f"(sums[43]), "+f"(sums[44]), "+f"(sums[45]), "+f"(sums[46]), "+f"(sums[47]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -97,6 +98,27 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
+// The tiles of a block: of every image, or, where the windows of every second one begin at the other side of a pair, of
+// these or of the others, so that a block needs one version of the filter.
+struct Share {
+    count_t first, step, tiles;     // numbers of tiles, counted over its images
+    int image, images;              // the first of these, and from one to the next
+};
+
+__device__ __forceinline__ Share share_of(int N, bool odd_images, count_t of_image) {
+    if (!odd_images || N == 1) return {blockIdx.x, gridDim.x, N * of_image, 0, 1};
+    const unsigned even = (N + 1) / 2,
+        blocks = min(max((unsigned)((unsigned long long)gridDim.x * even / N), 1u), gridDim.x - 1);
+    if (blockIdx.x < blocks) return {blockIdx.x, blocks, even * of_image, 0, 2};
+    return {blockIdx.x - blocks, gridDim.x - blocks, (N - even) * of_image, 1, 2};
+}
+
+__device__ __forceinline__ Tile tile_of(const Share& share, count_t number, unsigned tiles_p, unsigned tiles_q) {
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    tile.image = share.image + tile.image * share.images;
+    return tile;
+}
+
 // Lines of x begin anywhere. In shared memory each is as far into 16 bytes as it is in x, so that it is copied by 16
 // bytes.
 struct Pitch { int line; };     // elements from a line to the next
@@ -108,12 +130,6 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
     const index_t row = tile.image * H + tile.p * STRIDE_H;
     return (int)((row * W + tile.q * STRIDE_W) * PIXEL & 7);
 }
-
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
@@ -127,13 +143,24 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 8; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int N, int H,
-        int W, Pitch pitch) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    return {0, 0, min((end - first_piece) / 8, PIECES), min((W * PIXEL - first_piece + 7) / 8, PIECES)};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int N, int H, int W, Pitch pitch) {
     const int top = tile.p * STRIDE_H, left = (tile.q * STRIDE_W) * PIXEL;
     const int start = start_of(tile, H, W);
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
         // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
@@ -142,41 +169,52 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = start + line * pitch.line;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~7);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 7) + piece * 8;
-            element* const piece_to = line_to + piece * 8;
-            if (piece >= PIECES) continue;
-            if (reached && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
-        }
+        const int first_piece = left - (at & 7);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
+            reached, W);
     }
-}
-
-// All tiles of the block. Copies of a tile are on their way while those of the next begin.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
-        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int N, int H, int W, Pitch pitch) {
-    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
-    unsigned parity = 1;
-    for (count_t i = 0; i < of_block + LAG; ++i) {
-        if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, N,
-                H, W, pitch);
-            if (++turn == BUFFERS) {
-                turn = 0;
-                parity ^= 1;
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left + (PIECES - 1) * 8 >= W * PIXEL) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int h = top + line;
+            const bool reached = (unsigned)h < (unsigned)H;
+            // nothing that stands before a line or behind it is used: the elements of the lines beside it may come
+            // along
+            const bool last = h + 1 == H && tile.image + 1 == N;
+            const int end = W * PIXEL + (last || W * PIXEL < 7 ? 0 : 7);
+            const int at = start + line * pitch.line;        // where `left` lies in shared memory
+            element* const line_to = to + (at & ~7);
+            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
             }
         }
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        if (i < LAG) continue;
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+    wc_fence_proxy_async();             // what was written, before what is copied there later
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, const Share& share, unsigned tiles_p, unsigned tiles_q, int N, int H, int W, Pitch pitch) {
+    int turn = 0;
+    unsigned parity = 1;
+    for (count_t number = share.first; number < share.tiles; number += share.step) {
+        wc_barrier_wait(freed + turn, parity);
+        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(share, number, tiles_p, tiles_q), threadIdx.x, N, H,
+            W, pitch);
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
     }
 }
 
@@ -201,14 +239,22 @@ __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
+// The output of a tile that a lane has of a run: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane) {
+    const int place = run / EACH * (8 * APART) + run % EACH + lane / 4 * APART, row = place / TILE_Q;
+    return {row, place % TILE_Q};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
-__device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
-    return (start + row * (STRIDE_H * pitch.line) + column * (STRIDE_W * PIXEL)) * 2 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
+    return (start + output.row * (STRIDE_H * pitch.line) + output.column * (STRIDE_W * PIXEL)) * 2 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, const int (&places)[REST_QUADS], int step, Pitch pitch) {
+        const int (&places)[REST_QUADS], int step, Pitch pitch) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -216,12 +262,12 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad / WHOLE_QUADS, pitch) * 2, of_span = quad % WHOLE_QUADS * 16;
             of_upper = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span);
-            of_lower = *(const unsigned*)(halo + ((lower + span) & ~3) + of_span);
+            of_lower = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span + BESIDE);
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
             of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
-            of_lower = *(const unsigned*)(halo + ((lower + place) & ~3));
+            of_lower = *(const unsigned*)(halo + ((upper + place) & ~3) + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -246,12 +292,12 @@ struct Turns {
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
         const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns, Pitch pitch) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, places, step, pitch);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, places, step, pitch);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -263,7 +309,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, places, step + SETS - 1, pitch);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1, pitch);
     }
     turns.pass();
     wc_wgmma_wait_sums(sums);
@@ -272,13 +318,6 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of 4 blocks lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) {
     return block / TOGETHER * (8 * TOGETHER) + lane % 4 * (2 * TOGETHER) + block % TOGETHER * 2;
-}
-
-// The row and the column of a tile's output that a lane has of a run.
-__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
-__device__ __forceinline__ int column_of(int run, int lane) {
-    const int place = run % RUNS_ACROSS;
-    return place / EACH * (8 * APART) + place % EACH + lane / 4 * APART;
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -427,60 +466,61 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
-    const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
-    if (blockIdx.x >= tiles) return;
+    const Share share = share_of(N, H * W * PIXEL & 1, (count_t)tiles_p * tiles_q);
+    if (share.first >= share.tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
     const Pitch pitch = pitch_of(W);
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
-    // the filter, for all tiles
-    const element* const of_tile = filter + (pattern + blockIdx.y) * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
-        copy_tiles(halos, filled, freed, x, tiles, tiles_p, tiles_q, N, H, W, pitch);
+        copy_tiles(halos, filled, freed, x, share, tiles_p, tiles_q, N, H, W, pitch);
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            const int version = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + version) * (FILTER_BYTES / 2), FILTER_BYTES,
+                filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group;
         unsigned parity = 0;
-        for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const Tile tile = tile_of(number, tiles_p, tiles_q);
+        for (count_t number = share.first; number < share.tiles; number += share.step) {
+            const Tile tile = tile_of(share, number, tiles_p, tiles_q);
             const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
             const int start = start_of(tile, H, W);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * GROUPS + group) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(run, lane), other_column = column_of(run + 1, lane), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane), other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane, start, pitch),
-                    window_at(other_row, other_column, lane, start, pitch), places, shared + start % 2 * VERSION_BYTES,
-                    turns, pitch);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared, turns, pitch);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
@@ -501,6 +541,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 32,3,3 --padding 1 --dtype bfloat16 --layout NHWC --epilogue bias \
 //     --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=32 --set tile_q=16 --set filters=32 --set groups=4 --set buffers=3 --set order=turns \
+//     --set tile_p=16 --set tile_q=56 --set filters=32 --set groups=4 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[32, 3, 3, 3] -> y[N, P, Q, 32], stride 1, padding 1, bfloat16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 32 x 16 outputs x 32 filters, 2 instructions for 27 products, by 4 warp groups and 4 copying warps,
-//        two versions of the filter stay, 24688 bytes of shared memory
+// plan   tiles of 16 x 56 outputs x 32 filters, 2 instructions for 27 products, by 4 warp groups and 4 copying warps,
+//        two versions of the filter stay, 29976 bytes of shared memory
 // cost   a warp's 16 outputs of 32 filters: 8 warp loads, 0 shuffles, 512 FMA a lane, about 104 registers (direct: 432
 //        loads)
 //
@@ -22,14 +22,14 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 32;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 16;                      // output rows of a block's tile
+constexpr int TILE_Q = 56;                      // output columns of it
 constexpr int TILE_FILTERS = 32;                // filters of it
 constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int GROUPS = 4;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
-constexpr int ITEMS = 2;
+constexpr int MEMBERS = 2;                      // of these groups that share out even columns, or odd ones
+constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 16;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
@@ -47,18 +47,17 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 256;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int VERSION_BYTES = 4096;             // of shared memory: one
-constexpr int FILTER_CELLS = 512;               // of 16 bytes: all of a tile's
+constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 34;                       // input rows that a tile's windows cover
-constexpr int LINE = 72;                        // elements from one to the next in shared memory, at least
-constexpr int PIECES = 8;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 8;                  // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int HALO = 2736;                      // elements of a tile's pixels there
+constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int LINES = 18;                       // input rows that a tile's windows cover
+constexpr int LINE = 192;                       // elements from one to the next in shared memory, at least
+constexpr int PIECES = 23;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO = 3616;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 8192;                     // bytes before the pixels,
-constexpr int BARRIERS = 24608;                 // and before the barriers
+constexpr int BARRIERS = 29888;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -81,7 +80,9 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 104;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -111,12 +112,6 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
     return (int)((row * W + tile.q - PAD_LEFT) * PIXEL & 7);
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
-
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[8];
@@ -129,54 +124,78 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 8; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
-        Pitch pitch) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 8, PIECES),
+        last = max(min((W * PIXEL - first_piece + 7) / 8, PIECES), first);
+    const int begin = min(max(7 - first_piece, 0) / 8, PIECES),
+        behind = max(min((end - first_piece) / 8, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W, Pitch pitch) {
     const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
     const int start = start_of(tile, H, W);
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
         const int end = W * PIXEL;
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = start + line * pitch.line;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~7);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 7) + piece * 8;
-            element* const piece_to = line_to + piece * 8;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
-        }
+        const int first_piece = left - (at & 7);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 8, from, first_piece + pieces.first * 8,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
+            reached, W);
     }
-}
-
-// All tiles of the block. Copies of a tile are on their way while those of the next begin.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
-        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
-    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
-    unsigned parity = 1;
-    for (count_t i = 0; i < of_block + LAG; ++i) {
-        if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
-                W, pitch);
-            if (++turn == BUFFERS) {
-                turn = 0;
-                parity ^= 1;
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 8 >= W * PIXEL) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int h = top + line;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W * PIXEL;
+            const int at = start + line * pitch.line;        // where `left` lies in shared memory
+            element* const line_to = to + (at & ~7);
+            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
             }
         }
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        if (i < LAG) continue;
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+    wc_fence_proxy_async();             // what was written, before what is copied there later
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
+    int turn = 0;
+    unsigned parity = 1;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        wc_barrier_wait(freed + turn, parity);
+        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W, pitch);
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
     }
 }
 
@@ -201,9 +220,19 @@ __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
+// The output of a tile that a lane has of a run, of even columns or of odd ones: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane, int side, bool odd_lines) {
+    const int place = run * (8 * APART) + lane / 4 * APART, row = place / TILE_Q;
+    // where lines have an odd number of elements, sides change places from row to row, so that all windows begin at one
+    // side of a pair
+    return {row, place % TILE_Q + (side ^ (odd_lines & row))};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
-__device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
-    return (start + row * pitch.line + column * PIXEL) * 2 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
+    return (start + output.row * pitch.line + output.column * PIXEL) * 2 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
@@ -269,14 +298,6 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of 4 blocks lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) {
     return block / TOGETHER * (8 * TOGETHER) + lane % 4 * (2 * TOGETHER) + block % TOGETHER * 2;
-}
-
-// The row and the column of a tile's output that a lane has of a run, of even columns or of odd ones.
-__device__ __forceinline__ int row_of(int run) { return run; }
-// Where lines have an odd number of elements, these change places from row to row, so that all windows begin at one
-// side of a pair.
-__device__ __forceinline__ int column_of(int run, int lane, int side, bool odd_lines) {
-    return (side ^ (odd_lines & run)) + lane / 4 * APART;
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -425,27 +446,23 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
     const Pitch pitch = pitch_of(W);
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
-    // the filter, for all tiles
-    const element* const of_tile = filter + (pattern + blockIdx.y) * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -454,6 +471,11 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            wc_bulk_load(shared, filter + (pattern + blockIdx.y) * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         const int side = group % 2;             // of even columns, or of odd ones, in a tile's first row
         int places[REST_QUADS];
@@ -461,7 +483,8 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group / 2;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -469,18 +492,16 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
             const int start = start_of(tile, H, W);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * (GROUPS / 2) + group / 2) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(run, lane, side, odd_lines),
-                    other_column = column_of(run + 1, lane, side, odd_lines), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane, side, odd_lines),
+                    other_output = output_of(run + 1, lane, side, odd_lines);
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane, start, pitch),
-                    window_at(other_row, other_column, lane, start, pitch), places,
-                    shared + (start + side) % 2 * VERSION_BYTES, turns, pitch);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), window_at(other_output, lane, start, pitch),
+                    places, shared + (start + side) % 2 * VERSION_BYTES, turns, pitch);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
@@ -503,6 +524,7 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

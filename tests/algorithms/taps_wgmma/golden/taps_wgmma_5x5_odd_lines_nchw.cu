@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 24,5,5 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=24 --set tile_q=16 --set filters=24 --set groups=3 --set buffers=3 --set order=turns \
+//     --set tile_p=3 --set tile_q=128 --set filters=24 --set groups=3 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=1
 //
 // layer  x[N, 2, H, W] * w[24, 2, 5, 5] -> y[N, 24, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 24 x 16 outputs x 24 filters, 4 instructions for 50 products, by 3 warp groups and 4 copying warps,
-//        two versions of the filter stay, 22536 bytes of shared memory
+// plan   tiles of 3 x 128 outputs x 24 filters, 4 instructions for 50 products, by 3 warp groups and 4 copying warps,
+//        two versions of the filter stay, 19856 bytes of shared memory
 // cost   a warp's 16 outputs of 24 filters: 16 warp loads, 0 shuffles, 768 FMA a lane, about 152 registers (direct: 600
 //        loads)
 //
@@ -22,14 +22,17 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 24;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 3;                       // output rows of a block's tile
+constexpr int TILE_Q = 128;                     // output columns of it
 constexpr int TILE_FILTERS = 24;                // filters of it
 constexpr int BLOCKS = 3;                       // times eight filters of a tile
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
-constexpr int ITEMS = 1;
+constexpr int MEMBERS = 3;                      // of these groups that share out a tile
+// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+constexpr int ITEMS = 3;
 constexpr int APART = 2;                        // columns from one output of a run to the next
+constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 32;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 12;                        // sums of a thread
 constexpr int WINDOW = 50;                      // products of an output
 constexpr int SPAN = 5;                         // of a window's elements that lie side by side in x,
@@ -46,20 +49,18 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 192;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int VERSION_BYTES = 3072;             // of shared memory: one
-constexpr int FILTER_CELLS = 384;               // of 16 bytes: all of a tile's
-constexpr int HALO_ROWS = 28;                   // input rows that a tile's windows cover
-constexpr int LINES = 56;                       // input rows that a tile's windows cover, of all channels
-constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
-constexpr int PIECES = 4;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 4;                  // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
+constexpr int FILTER_BYTES = 6144;              // of all of a tile's
+constexpr int HALO_ROWS = 7;                    // input rows that a tile's windows cover
+constexpr int LINES = 14;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 152;                       // elements from one to the next in shared memory, at least
+constexpr int PIECES = 18;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
 // elements from a channel's lines to the next's in shared memory, at least
-constexpr int PLANE = 1352;
-constexpr int HALO = 2720;                      // elements of a tile's pixels there
+constexpr int PLANE = 1128;
+constexpr int HALO = 2272;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 6144;                     // bytes before the pixels,
-constexpr int BARRIERS = 22464;                 // and before the barriers
+constexpr int BARRIERS = 19776;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -83,7 +84,9 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -113,12 +116,6 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
     return (int)((row * W + tile.q - PAD_LEFT) & 7);
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
-
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[8];
@@ -131,13 +128,27 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 8; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
-        Pitch pitch) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 8, PIECES), last = max(min((W - first_piece + 7) / 8, PIECES), first);
+    const int begin = min(max(7 - first_piece, 0) / 8, PIECES),
+        behind = max(min((end - first_piece) / 8, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W, Pitch pitch) {
     const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
     const int start = start_of(tile, H, W);
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
         const int h = top + row;
         const bool reached = (unsigned)h < (unsigned)H;
@@ -145,41 +156,52 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const from = x + ((tile.image * C + channel) * H + h) * W;
         const int at = start + row * pitch.line + channel * pitch.plane;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~7);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 7) + piece * 8;
-            element* const piece_to = line_to + piece * 8;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -8 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
-        }
+        const int first_piece = left - (at & 7);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 8, from, first_piece + pieces.first * 8,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
+            reached, W);
     }
-}
-
-// All tiles of the block. Copies of a tile are on their way while those of the next begin.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
-        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
-    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
-    unsigned parity = 1;
-    for (count_t i = 0; i < of_block + LAG; ++i) {
-        if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
-                W, pitch);
-            if (++turn == BUFFERS) {
-                turn = 0;
-                parity ^= 1;
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 8 >= W) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+            const int h = top + row;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W;
+            // where `left` lies in shared memory
+            const int at = start + row * pitch.line + channel * pitch.plane;
+            element* const line_to = to + (at & ~7);
+            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
             }
         }
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        if (i < LAG) continue;
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+    wc_fence_proxy_async();             // what was written, before what is copied there later
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
+    int turn = 0;
+    unsigned parity = 1;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        wc_barrier_wait(freed + turn, parity);
+        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W, pitch);
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
     }
 }
 
@@ -203,14 +225,24 @@ __device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
     return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
 }
 
+// The output of a tile that a lane has of a run, of even columns or of odd ones: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane, int side, bool odd_lines) {
+    const int place = run * (8 * APART) + lane / 4 * APART, row = place / TILE_Q;
+    // where lines have an odd number of elements, sides change places from row to row, so that all windows begin at one
+    // side of a pair
+    return {row, place % TILE_Q + (side ^ (odd_lines & row))};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
-__device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
-    return (start + row * pitch.line + column) * 2 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
+    return (start + output.row * pitch.line + output.column) * 2 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, const int (&places)[REST_QUADS], int step) {
+        const int (&places)[REST_QUADS], int step) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -218,7 +250,7 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < QUADS) {
             const int place = places[quad];
             of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
-            of_lower = *(const unsigned*)(halo + ((lower + place) & ~3));
+            of_lower = *(const unsigned*)(halo + ((upper + place) & ~3) + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -243,12 +275,12 @@ struct Turns {
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
         const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS; ++step) load_factors(factors[step], halo, upper, lower, places, step);
+    for (int step = 0; step < SETS; ++step) load_factors(factors[step], halo, upper, places, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -265,14 +297,6 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
-
-// The row and the column of a tile's output that a lane has of a run, of even columns or of odd ones.
-__device__ __forceinline__ int row_of(int run) { return run; }
-// Where lines have an odd number of elements, these change places from row to row, so that all windows begin at one
-// side of a pair.
-__device__ __forceinline__ int column_of(int run, int lane, int side, bool odd_lines) {
-    return (side ^ (odd_lines & run)) + lane / 4 * APART;
-}
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
     return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
@@ -420,27 +444,23 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
     const Pitch pitch = pitch_of(H, W);
     const bool odd_lines = W & 1;
     const int pattern = odd_lines * (1 + (H & 1));
-    // the filter, for all tiles
-    const element* const of_tile = filter + (pattern + blockIdx.y) * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -449,13 +469,19 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            wc_bulk_load(shared, filter + (pattern + blockIdx.y) * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane, pitch);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -463,31 +489,28 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
             const int start = start_of(tile, H, W);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * GROUPS + group) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(run, lane, 0, odd_lines),
-                    other_column = column_of(run + 1, lane, 0, odd_lines), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane, 0, odd_lines),
+                    other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane, start, pitch),
-                    window_at(other_row, other_column, lane, start, pitch), places, shared + start % 2 * VERSION_BYTES,
+                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared + start % 2 * VERSION_BYTES,
                     turns);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const int next_column = column_of(run, lane, 1, odd_lines),
-                    other_next_column = column_of(run + 1, lane, 1, odd_lines), next_q = tile.q + next_column,
-                    other_next_q = tile.q + other_next_column;
+                const Output next_output = output_of(run, lane, 1, odd_lines),
+                    other_next_output = {next_output.row, next_output.column + OTHER};
+                const int next_q = tile.q + next_output.column, other_next_q = tile.q + other_next_output.column;
                 float odd_sums[SUMS];
-                sum_up(odd_sums, halo, window_at(row, next_column, lane, start, pitch),
-                    window_at(other_row, other_next_column, lane, start, pitch), places,
+                sum_up(odd_sums, halo, window_at(next_output, lane, start, pitch), places,
                     shared + (start + 1) % 2 * VERSION_BYTES, turns);
                 mend(odd_sums, x, filter, tile.image, p, next_q, other_p, other_next_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     // what is said to be of even columns is of odd ones
-                    const bool turned = odd_lines & row_of(run + half);
+                    const bool turned = odd_lines & (half ? other_output : output).row;
                     const int of_p = half ? other_p : p,
                         of_q = turned ? (half ? other_next_q : next_q) : half ? other_q : q;
                     const bool inside = of_p < P && of_q < Q, next_inside = of_p < P && of_q + 1 < Q;
@@ -509,6 +532,7 @@ taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --dtype float16 --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=8 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=8 --set tile_q=32 --set filters=8 --set groups=2 --set buffers=3 --set order=free \
 //     --set vector=1 --set store_vector=2
 //
 // layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 8 filters, 7 instructions for 98 products, by 2 warp groups and 4 copying warps,
-//        two versions of the filter stay, 17024 bytes of shared memory
+// plan   tiles of 8 x 32 outputs x 8 filters, 7 instructions for 98 products, by 2 warp groups and 4 copying warps, two
+//        versions of the filter stay, 15096 bytes of shared memory
 // cost   a warp's 16 outputs of 8 filters: 28 warp loads, 0 shuffles, 448 FMA a lane, about 224 registers (direct: 392
 //        loads)
 //
@@ -22,14 +22,17 @@ constexpr int R = 7;                            // filter rows
 constexpr int S = 7;                            // filter columns
 constexpr int PAD_TOP = 3;                      // rows above the image
 constexpr int PAD_LEFT = 3;                     // columns to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int TILE_FILTERS = 8;                 // filters of it
 constexpr int BLOCKS = 1;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
-constexpr int ITEMS = 1;
+constexpr int MEMBERS = 2;                      // of these groups that share out a tile
+// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+constexpr int ITEMS = 2;
 constexpr int APART = 2;                        // columns from one output of a run to the next
+constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 32;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 4;                         // sums of a thread
 constexpr int WINDOW = 98;                      // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
@@ -44,20 +47,20 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 64;                  // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int VERSION_BYTES = 2048;             // of shared memory: one
-constexpr int FILTER_CELLS = 256;               // of 16 bytes: all of a tile's
-constexpr int HALO_ROWS = 22;                   // input rows that a tile's windows cover
-constexpr int LINES = 44;                       // input rows that a tile's windows cover, of all channels
-constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
-constexpr int PIECES = 4;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 4;                  // by so many threads,
+constexpr int FILTER_BYTES = 4096;              // of all of a tile's
+constexpr int HALO_ROWS = 14;                   // input rows that a tile's windows cover
+constexpr int LINES = 28;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 56;                        // elements from one to the next in shared memory, at least
+constexpr int PIECES = 6;                       // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // threads that have one,
 constexpr int PIECE_ROUNDS = 1;                 // so often
 // elements from a channel's lines to the next's in shared memory, at least
-constexpr int PLANE = 1064;
-constexpr int HALO = 2144;                      // elements of a tile's pixels there
+constexpr int PLANE = 904;
+constexpr int HALO = 1824;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 4096;                     // bytes before the pixels,
-constexpr int BARRIERS = 16960;                 // and before the barriers
+constexpr int BARRIERS = 15040;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -83,10 +86,11 @@ __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
-__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -116,7 +120,6 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Eight elements of a line, some of which stand outside of the image.
@@ -195,14 +198,24 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span / R * pitch.plane + span % R * pitch.line; }
 
+// The output of a tile that a lane has of a run, of even columns or of odd ones: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane, int side, bool odd_lines) {
+    const int place = run * (8 * APART) + lane / 4 * APART, row = place / TILE_Q;
+    // where lines have an odd number of elements, sides change places from row to row, so that all windows begin at one
+    // side of a pair
+    return {row, place % TILE_Q + (side ^ (odd_lines & row))};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
-__device__ __forceinline__ int window_at(int row, int column, int lane, int start, Pitch pitch) {
-    return (start + row * pitch.line + column) * 2 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
+    return (start + output.row * pitch.line + output.column) * 2 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, int step, Pitch pitch) {
+        int step, Pitch pitch) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -210,38 +223,21 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad, pitch) * 2;
             of_upper = *(const unsigned*)(halo + ((upper + span) & ~3));
-            of_lower = *(const unsigned*)(halo + ((lower + span) & ~3));
+            of_lower = *(const unsigned*)(halo + ((upper + span) & ~3) + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
     }
 }
 
-// Groups take turns at the tensor cores, so that one stores while another multiplies: a barrier for each.
-struct Turns {
-    unsigned long long *own, *next;
-    unsigned parity;
-    bool speaks;                // for its warp
-
-    __device__ __forceinline__ void wait() {
-        wc_barrier_wait(own, parity);
-        parity ^= 1;
-    }
-
-    __device__ __forceinline__ void pass() {
-        if (speaks) wc_barrier_arrive(next);
-    }
-};
-
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
-        const unsigned char* filters, Turns& turns, Pitch pitch) {
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
+        const unsigned char* filters, Pitch pitch) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, step, pitch);
-    turns.wait();
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step, pitch);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -251,22 +247,13 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
                 filters_at + step * STEP_CELLS + depth * DEPTH_CELLS, step + depth > 0);
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1, pitch);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1, pitch);
     }
-    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
-
-// The row and the column of a tile's output that a lane has of a run, of even columns or of odd ones.
-__device__ __forceinline__ int row_of(int run) { return run; }
-// Where lines have an odd number of elements, these change places from row to row, so that all windows begin at one
-// side of a pair.
-__device__ __forceinline__ int column_of(int run, int lane, int side, bool odd_lines) {
-    return (side ^ (odd_lines & run)) + lane / 4 * APART;
-}
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
     return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
@@ -412,7 +399,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     element* const halos = (element*)(shared + HALOS);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
-    unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = freed + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
@@ -422,18 +409,12 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_init(filled + buffer, COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
-        for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
     const Pitch pitch = pitch_of(H, W);
     const bool odd_lines = W & 1;
     const int pattern = odd_lines * (1 + (H & 1));
-    // the filter, for all tiles
-    const element* const of_tile = filter + (pattern + blockIdx.y) * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -442,10 +423,14 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            wc_bulk_load(shared, filter + (pattern + blockIdx.y) * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
-        // the first group need not wait for its first turn
-        Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -453,31 +438,27 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             const int start = start_of(tile, H, W);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * GROUPS + group) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(run, lane, 0, odd_lines),
-                    other_column = column_of(run + 1, lane, 0, odd_lines), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane, 0, odd_lines),
+                    other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane, start, pitch),
-                    window_at(other_row, other_column, lane, start, pitch), shared + start % 2 * VERSION_BYTES, turns,
-                    pitch);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), shared + start % 2 * VERSION_BYTES, pitch);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const int next_column = column_of(run, lane, 1, odd_lines),
-                    other_next_column = column_of(run + 1, lane, 1, odd_lines), next_q = tile.q + next_column,
-                    other_next_q = tile.q + other_next_column;
+                const Output next_output = output_of(run, lane, 1, odd_lines),
+                    other_next_output = {next_output.row, next_output.column + OTHER};
+                const int next_q = tile.q + next_output.column, other_next_q = tile.q + other_next_output.column;
                 float odd_sums[SUMS];
-                sum_up(odd_sums, halo, window_at(row, next_column, lane, start, pitch),
-                    window_at(other_row, other_next_column, lane, start, pitch),
-                    shared + (start + 1) % 2 * VERSION_BYTES, turns, pitch);
+                sum_up(odd_sums, halo, window_at(next_output, lane, start, pitch),
+                    shared + (start + 1) % 2 * VERSION_BYTES, pitch);
                 mend(odd_sums, x, filter, tile.image, p, next_q, other_p, other_next_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     // what is said to be of even columns is of odd ones
-                    const bool turned = odd_lines & row_of(run + half);
+                    const bool turned = odd_lines & (half ? other_output : output).row;
                     const int of_p = half ? other_p : p,
                         of_q = turned ? (half ? other_next_q : next_q) : half ? other_q : q;
                     const bool inside = of_p < P && of_q < Q;
@@ -497,6 +478,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 64 filters, 10 instructions for 147 products, by 2 warp groups and 4 copying warps,
-//        the filter stays, 51280 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 40 warp loads, 0 shuffles, 5120 FMA a lane, about 224 registers (direct:
+// plan   tiles of 4 x 112 outputs x 64 filters, 10 instructions for 147 products, by 3 warp groups and 4 copying warps,
+//        the filter stays, 78944 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 40 warp loads, 0 shuffles, 5120 FMA a lane, about 152 registers (direct:
 //        4704 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -24,15 +24,16 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 4;                       // output rows of a block's tile
+constexpr int TILE_Q = 112;                     // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
-constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs at a time
-constexpr int ITEMS = 2;
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int GROUPS = 3;                       // groups of four warps that multiply
+constexpr int MEMBERS = 3;                      // of these groups that share out a tile
+constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
+constexpr int OTHER = 8;                        // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 96;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 21;                        // of a window's elements that lie side by side in x,
@@ -49,21 +50,20 @@ constexpr int REST_QUADS = 6;                   // quads of pairs that are left 
 constexpr int QUADS = 20;                       // and all
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
-constexpr int FILTER_CELLS = 1536;              // of 16 bytes: all of a tile's
+constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 37;                       // input rows that a tile's windows cover
-constexpr int LINE = 120;                       // elements from one to the next in shared memory
+constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
+constexpr int LINES = 13;                       // input rows that a tile's windows cover
+constexpr int LINE = 696;                       // elements from one to the next in shared memory
 constexpr int LEAD = 7;                         // of a line's before the first that a window reads
-constexpr int PIECES = 15;                      // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int HALO = 4440;                      // elements of a tile's pixels there
+constexpr int PIECES = 87;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO = 9048;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int BARRIERS = 51216;                 // and before the barriers
+constexpr int BARRIERS = 78864;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 384;                    // threads of a block
+constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 12288;                    // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -85,9 +85,11 @@ __device__ __forceinline__ float finish(float value, float bias) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -104,12 +106,6 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
-
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[8];
@@ -122,52 +118,77 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 8; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 8, PIECES),
+        last = max(min((W * PIXEL - first_piece + 7) / 8, PIECES), first);
+    const int begin = min(max(7 - first_piece, 0) / 8, PIECES),
+        behind = max(min((end - first_piece) / 8, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W) {
     const int top = tile.p * STRIDE_H - PAD_TOP, left = (tile.q * STRIDE_W - PAD_LEFT) * PIXEL;
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
         const int end = W * PIXEL;
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = LEAD + line * LINE;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~7);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 7) + piece * 8;
-            element* const piece_to = line_to + piece * 8;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -8 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
-        }
+        const int first_piece = left - (at & 7);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 8, from, first_piece + pieces.first * 8,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
+            reached, W);
     }
-}
-
-// All tiles of the block. Copies of a tile are on their way while those of the next begin.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
-        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
-    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
-    unsigned parity = 1;
-    for (count_t i = 0; i < of_block + LAG; ++i) {
-        if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
-                W);
-            if (++turn == BUFFERS) {
-                turn = 0;
-                parity ^= 1;
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 8 >= W * PIXEL) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int h = top + line;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W * PIXEL;
+            const int at = LEAD + line * LINE;        // where `left` lies in shared memory
+            element* const line_to = to + (at & ~7);
+            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
             }
         }
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        if (i < LAG) continue;
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+    wc_fence_proxy_async();             // what was written, before what is copied there later
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
+    int turn = 0;
+    unsigned parity = 1;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        wc_barrier_wait(freed + turn, parity);
+        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
     }
 }
 
@@ -192,14 +213,22 @@ __device__ __forceinline__ int place_of(int quad, int lane) {
     return span_at(pair.span) / 2 * 4 + (pair.number - lane % 4) * 4;
 }
 
+// The output of a tile that a lane has of a run: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane) {
+    const int place = run * 8 + lane / 4, row = place / TILE_Q;
+    return {row, place % TILE_Q};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane.
-__device__ __forceinline__ int window_at(int row, int column, int lane) {
-    return (LEAD + row * (STRIDE_H * LINE) + column * (STRIDE_W * PIXEL)) / 2 * 4 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane) {
+    return (LEAD + output.row * (STRIDE_H * LINE) + output.column * (STRIDE_W * PIXEL)) / 2 * 4 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, const int (&places)[REST_QUADS], int step) {
+        const int (&places)[REST_QUADS], int step) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -207,12 +236,12 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad / WHOLE_QUADS) / 2 * 4, of_span = quad % WHOLE_QUADS * 16;
             of_upper = *(const unsigned*)(halo + upper + span + of_span);
-            of_lower = *(const unsigned*)(halo + lower + span + of_span);
+            of_lower = *(const unsigned*)(halo + upper + span + of_span + BESIDE);
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
             of_upper = *(const unsigned*)(halo + upper + place);
-            of_lower = *(const unsigned*)(halo + lower + place);
+            of_lower = *(const unsigned*)(halo + upper + place + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -237,12 +266,12 @@ struct Turns {
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
         const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, places, step);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, places, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -254,7 +283,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, places, step + SETS - 1);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1);
     }
     turns.pass();
     wc_wgmma_wait_sums(sums);
@@ -263,13 +292,6 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of 4 blocks lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) {
     return block / TOGETHER * (8 * TOGETHER) + lane % 4 * (2 * TOGETHER) + block % TOGETHER * 2;
-}
-
-// The row and the column of a tile's output that a lane has of a run.
-__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
-__device__ __forceinline__ int column_of(int run, int lane) {
-    const int place = run % RUNS_ACROSS;
-    return place * 8 + lane / 4;
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -416,24 +438,20 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
-    // the filter, for all tiles
-    const element* const of_tile = filter + blockIdx.y * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -442,29 +460,33 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
             const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * GROUPS + group) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(run, lane), other_column = column_of(run + 1, lane), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane), other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane), window_at(other_row, other_column, lane), places,
-                    shared, turns);
+                sum_up(sums, halo, window_at(output, lane), places, shared, turns);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
@@ -487,6 +509,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=16 --set tile_q=32 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=2
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
-//        the filter stays, 56608 bytes of shared memory
+// plan   tiles of 16 x 32 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
+//        the filter stays, 77928 bytes of shared memory
 // cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 224 registers (direct:
 //        4704 loads)
 //
@@ -25,13 +25,16 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-// of a tile: what such a group has to do, eight runs of eight outputs, of even columns and of odd ones, at a time
-constexpr int ITEMS = 1;
+constexpr int MEMBERS = 2;                      // of these groups that share out a tile
+// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+constexpr int ITEMS = 4;
 constexpr int APART = 2;                        // columns from one output of a run to the next
+constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 64;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
@@ -44,20 +47,18 @@ constexpr int SETS = 3;                         // steps whose factors a thread 
 constexpr int SPAN_QUADS = 21;                  // quads of all spans,
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
-constexpr int FILTER_CELLS = 1536;              // of 16 bytes: all of a tile's
+constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int HALO_ROWS = 37;                   // input rows that a tile's windows cover
 constexpr int LINES = 111;                      // input rows that a tile's windows cover, of all channels
-constexpr int LINE = 48;                        // elements from one to the next in shared memory
+constexpr int LINE = 80;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
-constexpr int PIECES = 6;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 8;                  // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int PLANE = 1776;                     // elements from a channel's lines to the next's in shared memory
-constexpr int HALO = 5328;                      // elements of a tile's pixels there
+constexpr int PIECES = 10;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 16;                 // threads that have one,
+constexpr int PLANE = 2960;                     // elements from a channel's lines to the next's in shared memory
+constexpr int HALO = 8880;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int BARRIERS = 56544;                 // and before the barriers
+constexpr int BARRIERS = 77856;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -81,7 +82,9 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
@@ -100,12 +103,6 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
-
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[8];
@@ -118,11 +115,26 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 8; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 8, PIECES), last = max(min((W - first_piece + 7) / 8, PIECES), first);
+    const int begin = min(max(7 - first_piece, 0) / 8, PIECES),
+        behind = max(min((end - first_piece) / 8, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W) {
     const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
         const int h = top + row;
         const bool reached = (unsigned)h < (unsigned)H;
@@ -130,41 +142,51 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const from = x + ((tile.image * C + channel) * H + h) * W;
         const int at = LEAD + row * LINE + channel * PLANE;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~7);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 7) + piece * 8;
-            element* const piece_to = line_to + piece * 8;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 8 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -8 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
-        }
+        const int first_piece = left - (at & 7);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 8, from, first_piece + pieces.first * 8,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
+            reached, W);
     }
-}
-
-// All tiles of the block. Copies of a tile are on their way while those of the next begin.
-__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
-        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
-    const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
-    unsigned parity = 1;
-    for (count_t i = 0; i < of_block + LAG; ++i) {
-        if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
-                W);
-            if (++turn == BUFFERS) {
-                turn = 0;
-                parity ^= 1;
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 8 >= W) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+            const int h = top + row;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W;
+            const int at = LEAD + row * LINE + channel * PLANE;        // where `left` lies in shared memory
+            element* const line_to = to + (at & ~7);
+            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
             }
         }
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
-        if (i < LAG) continue;
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+    }
+    wc_fence_proxy_async();             // what was written, before what is copied there later
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
+        const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
+    int turn = 0;
+    unsigned parity = 1;
+    for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        wc_barrier_wait(freed + turn, parity);
+        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
+        if (++turn == BUFFERS) {
+            turn = 0;
+            parity ^= 1;
+        }
     }
 }
 
@@ -180,14 +202,22 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span) { return span / R * PLANE + span % R * LINE; }
 
+// The output of a tile that a lane has of a run, of even columns or of odd ones: runs are counted over all rows.
+struct Output { int row, column; };
+
+__device__ __forceinline__ Output output_of(int run, int lane, int side) {
+    const int place = run * (8 * APART) + lane / 4 * APART, row = place / TILE_Q;
+    return {row, place % TILE_Q + side};
+}
+
 // Where the window of an output of a tile begins in shared memory, for this lane.
-__device__ __forceinline__ int window_at(int row, int column, int lane) {
-    return (LEAD + row * (STRIDE_H * LINE) + column * STRIDE_W) / 2 * 4 + lane % 4 * 4;
+__device__ __forceinline__ int window_at(Output output, int lane) {
+    return (LEAD + output.row * (STRIDE_H * LINE) + output.column * STRIDE_W) / 2 * 4 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, int step) {
+        int step) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -195,7 +225,7 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad) / 2 * 4;
             of_upper = *(const unsigned*)(halo + upper + span);
-            of_lower = *(const unsigned*)(halo + lower + span);
+            of_lower = *(const unsigned*)(halo + upper + span + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -220,12 +250,12 @@ struct Turns {
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
         const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, step);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -237,7 +267,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1);
     }
     turns.pass();
     wc_wgmma_wait_sums(sums);
@@ -245,12 +275,6 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
-
-// The row and the column of a tile's output that a lane has of a run, of even columns or of odd ones.
-__device__ __forceinline__ int row_of(int run) { return run; }
-__device__ __forceinline__ int column_of(int lane, int side) {
-    return side + lane / 4 * APART;
-}
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
     return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
@@ -396,24 +420,20 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
-    // the filter, for all tiles
-    const element* const of_tile = filter + blockIdx.y * (FILTER_CELLS * 8);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -422,32 +442,36 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();
+        if (threadIdx.x == COPIERS * 32) {
+            // the filter, for all tiles
+            wc_barrier_expect(filter_there, FILTER_BYTES);
+            wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
+        }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
-        int turn = 0;
+        wc_barrier_wait(filter_there, 0);
+        int turn = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
             const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
             wc_barrier_wait(filled + turn, parity);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = (item * GROUPS + group) * 8 + warp * 2;
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
                 // this lane's outputs and windows
-                const int row = row_of(run), other_row = row_of(run + 1), p = tile.p + row,
-                    other_p = tile.p + other_row;
-                const int column = column_of(lane, 0), other_column = column_of(lane, 0), q = tile.q + column,
-                    other_q = tile.q + other_column;
+                const Output output = output_of(run, lane, 0), other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(row, column, lane), window_at(other_row, other_column, lane), shared,
-                    turns);
+                sum_up(sums, halo, window_at(output, lane), shared, turns);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const int next_column = column_of(lane, 1), other_next_column = column_of(lane, 1),
-                    next_q = tile.q + next_column, other_next_q = tile.q + other_next_column;
+                const Output next_output = output_of(run, lane, 1),
+                    other_next_output = {next_output.row, next_output.column + OTHER};
+                const int next_q = tile.q + next_output.column, other_next_q = tile.q + other_next_output.column;
                 float odd_sums[SUMS];
-                sum_up(odd_sums, halo, window_at(row, next_column, lane), window_at(other_row, other_next_column, lane),
-                    shared, turns);
+                sum_up(odd_sums, halo, window_at(next_output, lane), shared, turns);
                 mend(odd_sums, x, filter, tile.image, p, next_q, other_p, other_next_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
@@ -472,6 +496,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
             }
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {
