@@ -13,12 +13,12 @@ from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
+from warpconv.codegen.parts.window_pairs import (ITEMSIZE, RUN, STORES, WIDE, apart_of, by_parity, by_side, column_unit,
+                                                 depths_of, halo, is_moving, other_of, store_width, versions_of)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (ITEMSIZE, RUN, STORES, WIDE, apart_of, by_parity, by_side, column_unit, depths_of, halo,
-                      is_moving, item_outputs, items_of, more_registers, other_of, planned_registers, shared_bytes,
-                      side_groups, store_width, versions_of)
+from .numbers import item_outputs, items_of, more_registers, planned_registers, shared_bytes, side_groups
 from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)

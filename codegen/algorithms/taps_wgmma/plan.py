@@ -24,14 +24,15 @@ from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, TARGET
+from warpconv.codegen.parts.window_pairs import (ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, column_unit,
+                                                 is_odd)
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
-from .numbers import (COPIERS, ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, TapsWgmmaNumbers,
-                      column_unit, is_odd, item_outputs, make_numbers, more_registers,
-                      planned_registers, shared_bytes)
+from .numbers import (COPIERS, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers, planned_registers,
+                      shared_bytes)
 from .options import TapsWgmmaOptions
 
 FILTER = "filter"               # the program's name for the prepared filter

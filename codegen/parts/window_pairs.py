@@ -1,0 +1,234 @@
+"""Pairs of what lies side by side of a window, from shared memory to registers: the factors of first layers in 16 bits
+(templates/parts/window_pairs.cuh.jinja), as ``taps_wgmma`` and ``taps_mma`` multiply them.
+
+A run of a window's elements that lie side by side is loaded in words of two. Where a window begins inside of a word its
+pairs do, too: the filter has a version for either side, zeros in what the pairs have besides.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from ..classes import dataclass
+from ..dtypes import Layout
+from ..hardware import LANES
+from ..shape import ConvShape
+from ..spec import KernelSpec
+from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
+from .first_layers import quads_of as quads_of_runs
+from .lines import Lines, lead_of, lines_of
+from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
+
+ITEMSIZE = 2
+WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
+STEP_DEPTHS = ROW_BYTES // (ITEMSIZE * DEPTH)   # instructions of a step, whose products are a row in shared memory
+RUN = 8                         # outputs of a warp that the sums have one below the other
+WARP_RUNS = 2                   # of sixteen rows of a product
+SIDE_THREADS = 256              # of a block of the filter's preparation
+STORES = (8, 4, 2, 1)
+
+
+class PairOptions(Protocol):
+    """The plan values that these are made of: a tile's rows, columns and filters, whether lines of x begin with 16
+    bytes (``vector`` = WIDE) or anywhere (1), and outputs of a store."""
+
+    @property
+    def tile_p(self) -> int: ...
+
+    @property
+    def tile_q(self) -> int: ...
+
+    @property
+    def filters(self) -> int: ...
+
+    @property
+    def vector(self) -> int: ...
+
+    @property
+    def store_vector(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class PairNumbers:
+    """What the shared templates write besides the spec (``pair_fields``)."""
+
+    whole_lines: bool           # whether every line of x begins with 16 bytes
+    products: int               # of an output
+    run_length: int             # elements of a window that lie side by side in x,
+    spans: int                  # and such runs of a window
+    by_tap: bool                # whether each tap is one of its own
+    depths: int                 # instructions of all products
+    steps: int
+    step: int                   # products of a step
+    step_cells: int             # of 16 bytes: a step's products of all filters
+    whole_quads: int            # of a span: four pairs side by side, one of each of four lanes
+    rest_pairs: int             # pairs that are left of one
+    span_quads: int             # fours of all spans,
+    rest_quads: int             # of what is left of them,
+    quads: int                  # and all
+    versions: int               # of the filter in shared memory: by the side of a pair at which a window begins
+    by_parity: bool             # and whether a block has images of one side only, and the version for these
+    begins: int                 # that side, where there is one
+    moving: bool                # whether runs of a window begin at sides of their own
+    patterns: int               # of versions, by the sizes of x
+    version_bytes: int          # of shared memory: a version of a tile's filters
+    filter_tiles: int
+    filter_bytes: int           # of a tile's filters
+    image: int                  # elements of the filter as the tensor cores take it,
+    prepared: int               # and with that as it was
+    blocks: int                 # eights of filters in a tile
+    together: int               # of these whose filters a lane stores side by side
+    by_side: bool               # whether even columns are one product's outputs and odd ones another's
+    apart: int                  # columns from one output of a run to the next
+    each: int                   # of these whose outputs lie between each other's
+    other: int                  # columns from a lane's output of a run to that of the next, where they lie in one row,
+    beside: int                 # and bytes from that window to this one's in shared memory; else 0
+    halo_rows: int
+    pixel: int                  # elements of a pixel in a line of the image
+    odd_pixel: bool             # whether the side changes from column to column
+    turning: bool               # and from row to row, where lines have an odd number of elements
+    line: int                   # elements from a line to the next in shared memory, or at least
+    lead: int                   # elements of a line before the first that a window reads
+    pieces: int                 # copies of a line,
+    piece_lanes: int            # by so many threads,
+    piece_rounds: int           # so often
+    lines: int                  # of a tile
+    planes: int                 # planes of channels in shared memory,
+    plane: int                  # elements from one to the next, or at least
+    halo: int                   # elements of a tile's pixels there
+    edges: bool                 # whether columns stand in the padding
+    find_pixels: bool           # whether what stands in the padding is a pixel of the image
+
+
+def is_odd(spec: KernelSpec) -> bool:
+    """Whether windows of neighbouring outputs begin at different sides of pairs."""
+    return spec.stride[1] * pixel_of(spec) % PAIR == 1
+
+
+def by_side(spec: KernelSpec) -> bool:
+    """Whether even and odd columns are products of their own: in NCHW two neighbours make a word of y."""
+    return spec.layout is Layout.NCHW or is_odd(spec)
+
+
+def versions_of(spec: KernelSpec, options: PairOptions) -> int:
+    """Of the filter: windows begin at one side of a pair, or at either."""
+    return 2 if is_odd(spec) or has_odd_lines(spec, options) else 1
+
+
+def by_parity(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether all windows of an image begin at one side of a pair, and those of the next may at the other."""
+    return has_odd_lines(spec, options) and not is_odd(spec)
+
+
+def held_versions(spec: KernelSpec, options: PairOptions) -> int:
+    """Of the filter that a block has: the one, where images of either side are different blocks'."""
+    return 1 if by_parity(spec, options) else versions_of(spec, options)
+
+
+def has_odd_lines(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether lines of x may have an odd number of elements."""
+    return options.vector == 1 and pixel_of(spec) % PAIR == 1
+
+
+def patterns_of(spec: KernelSpec, options: PairOptions) -> int:
+    """Lines of x have an even number of elements or an odd one, planes then, too."""
+    if not has_odd_lines(spec, options):
+        return 1
+    return 3 if spec.layout is Layout.NCHW else 2
+
+
+def run_pairs(spec: KernelSpec, options: PairOptions) -> int:
+    """Pairs that hold such a run, at whichever side it begins."""
+    length, _ = run_of(spec)
+    if versions_of(spec, options) == 1 and not is_moving(spec, options):
+        return -(-(length + lead_of(spec, options.vector == WIDE, WIDE) % PAIR) // PAIR)
+    return length // PAIR + 1
+
+
+def is_moving(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a window's runs begin at sides of their own."""
+    apart = spec.dilation[1] > 1 and spec.dilation[1] * pixel_of(spec) % PAIR == 1
+    return has_odd_lines(spec, options) or apart
+
+
+def quads_of(spec: KernelSpec, options: PairOptions) -> tuple[int, int]:
+    """Fours of pairs of a window: of whole runs, and of what is left of them."""
+    return quads_of_runs(run_pairs(spec, options), run_of(spec)[1])
+
+
+def depths_of(spec: KernelSpec, options: PairOptions) -> int:
+    """Instructions of all products."""
+    return -(-sum(quads_of(spec, options)) // DEPTH_QUADS)
+
+
+def steps_of(spec: KernelSpec, options: PairOptions) -> int:
+    """Of the reduction: rows of products in shared memory."""
+    return -(-depths_of(spec, options) // STEP_DEPTHS)
+
+
+def halo(spec: KernelSpec, options: PairOptions) -> Lines:
+    """A tile's pixels in shared memory, with what pairs have behind a window."""
+    beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
+    return lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
+
+
+def version_bytes(spec: KernelSpec, options: PairOptions) -> int:
+    """Of a version of a tile's filters in shared memory."""
+    return steps_of(spec, options) * options.filters * ROW_BYTES
+
+
+def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
+    """Outputs of a store that lie side by side."""
+    if spec.layout is Layout.NCHW:
+        return PAIR if shape is not None and shape.q % PAIR == 0 else 1
+    return next(width for width in STORES if spec.k % width == 0)
+
+
+def column_unit(spec: KernelSpec, options: PairOptions) -> int:
+    """Filters that a tile has a whole number of: those of the blocks that a lane stores from at once."""
+    return COLUMN_UNIT if spec.layout is Layout.NCHW else max(COLUMN_UNIT, LANES_EACH * options.store_vector)
+
+
+def apart_of(spec: KernelSpec) -> int:
+    """Columns from one output of a run to the next: one, or those of one side, where the eight windows' loads lie in as
+    many words as there are banks, or else so many that they meet in no bank: an odd multiple of 16 bytes."""
+    least, step, banks = 2 if by_side(spec) else 1, spec.stride[1] * pixel_of(spec), LANES
+    quad, last = LANES_EACH * PAIR, (RUN - 1) * step
+    if spec.layout is Layout.NCHW or least * last // PAIR + LANES_EACH <= banks:
+        return least
+    return next((apart for apart in (1, 2, 4, 8) if apart >= least and apart * step % (2 * quad) == quad), least)
+
+
+def other_of(spec: KernelSpec, options: PairOptions) -> int:
+    """Columns from a lane's output of a run to that of the warp's other one, where both always lie in one row; or 0."""
+    least = 2 if by_side(spec) else 1
+    apart = apart_of(spec)
+    if apart // least % 2 == 0:                     # between each other's, at even places
+        return least if options.tile_q % 2 == 0 else 0
+    return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
+
+
+def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:
+    """The fields of PairNumbers."""
+    lines, pixel, versions = halo(spec, options), pixel_of(spec), versions_of(spec, options)
+    of_version, filter_tiles = version_bytes(spec, options), -(-spec.k // options.filters)
+    image = patterns_of(spec, options) * filter_tiles * versions * of_version // ITEMSIZE
+    length, spans = run_of(spec)
+    pairs, quads = run_pairs(spec, options), quads_of(spec, options)
+    apart, other = apart_of(spec), other_of(spec, options)
+    return dict(
+        whole_lines=options.vector == WIDE, products=spec.reduction, run_length=length, spans=spans,
+        by_tap=spec.dilation[1] > 1, depths=depths_of(spec, options), steps=steps_of(spec, options),
+        step=ROW_BYTES // ITEMSIZE, step_cells=options.filters * ROW_BYTES // CELL_BYTES,
+        whole_quads=pairs // LANES_EACH, rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1],
+        quads=sum(quads), versions=versions, by_parity=by_parity(spec, options), begins=lines.lead % PAIR,
+        moving=is_moving(spec, options), patterns=patterns_of(spec, options), version_bytes=of_version,
+        filter_tiles=filter_tiles, filter_bytes=held_versions(spec, options) * of_version, image=image,
+        prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
+        together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1, by_side=by_side(spec),
+        apart=apart, each=apart // (2 if by_side(spec) else 1), other=other,
+        beside=ITEMSIZE * other * spec.stride[1] * pixel, halo_rows=lines.rows, pixel=pixel, odd_pixel=is_odd(spec),
+        turning=is_odd(spec) and has_odd_lines(spec, options), line=lines.line, lead=lines.lead, pieces=lines.pieces,
+        piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=lines.rows * (spec.c // pixel),
+        planes=spec.c // pixel, plane=lines.plane, halo=lines.elements, edges=any(spec.padding[1]),
+        find_pixels=finds_pixels(spec))
