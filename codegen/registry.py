@@ -15,8 +15,9 @@ from .algorithm import Algorithm
 from .algorithms import (bias_gradient, channels, direct, filter_gradient, filter_gradient_mma, filter_gradient_tma,
                          filter_gradient_wgmma, grouped, hankel, hankel_1d, hankel_1d_nhwc, im2col, im2win,
                          implicit_gemm, mma, patch, phases, phases_gemm, phases_mma, phases_wgmma, pixels, pointwise,
-                         ragged, reuse, sequence, sequence_gradient, staged, taps, taps_float32, taps_ieee, taps_wgmma,
-                         toeplitz, toeplitz_1d, toeplitz_1d_nhwc, toeplitz_float32, toeplitz_nhwc, wgmma, wide)
+                         ragged, reuse, sequence, sequence_gradient, staged, taps, taps_float32, taps_ieee, taps_mma,
+                         taps_wgmma, toeplitz, toeplitz_1d, toeplitz_1d_nhwc, toeplitz_float32, toeplitz_nhwc, wgmma,
+                         wide)
 from .algorithms.course import coarsened, constant, halo_cached, im2win_basic, naive, tiled
 from .algorithms.volume import data_gradient, filter_gradient as volume_filter_gradient, plan as volume
 from .errors import ArgumentError, ArgumentTypeError, FileError
@@ -145,10 +146,10 @@ def _register_installed() -> None:
 
 
 for _row in (reuse, wide, patch, pixels, staged, toeplitz, toeplitz_1d, toeplitz_1d_nhwc, toeplitz_float32,
-             toeplitz_nhwc, channels, sequence, taps, taps_float32, taps_ieee, grouped, taps_wgmma, pointwise, wgmma,
-             mma, implicit_gemm, im2win, im2col, im2win_basic, direct, naive, constant, tiled, halo_cached, coarsened,
-             phases, phases_gemm, phases_mma, phases_wgmma, hankel, hankel_1d, hankel_1d_nhwc, sequence_gradient,
-             filter_gradient, filter_gradient_mma, filter_gradient_tma, filter_gradient_wgmma, bias_gradient, ragged,
-             volume, data_gradient, volume_filter_gradient):
+             toeplitz_nhwc, channels, sequence, taps, taps_float32, taps_ieee, grouped, taps_wgmma, taps_mma, pointwise,
+             wgmma, mma, implicit_gemm, im2win, im2col, im2win_basic, direct, naive, constant, tiled, halo_cached,
+             coarsened, phases, phases_gemm, phases_mma, phases_wgmma, hankel, hankel_1d, hankel_1d_nhwc,
+             sequence_gradient, filter_gradient, filter_gradient_mma, filter_gradient_tma, filter_gradient_wgmma,
+             bias_gradient, ragged, volume, data_gradient, volume_filter_gradient):
     _add(_row.ALGORITHM)
 _register_installed()

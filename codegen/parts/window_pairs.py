@@ -7,11 +7,12 @@ pairs do, too: the filter has a version for either side, zeros in what the pairs
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 from ..classes import dataclass
 from ..dtypes import Layout
-from ..hardware import LANES
+from ..hardware import LANES, SECTOR_BYTES
 from ..shape import ConvShape
 from ..spec import KernelSpec
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
@@ -151,6 +152,11 @@ def is_moving(spec: KernelSpec, options: PairOptions) -> bool:
     return has_odd_lines(spec, options) or apart
 
 
+def is_free(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether the side that a window begins at, and no number of the text, finds its factors' places."""
+    return is_moving(spec, options) and versions_of(spec, options) > 1
+
+
 def quads_of(spec: KernelSpec, options: PairOptions) -> tuple[int, int]:
     """Fours of pairs of a window: of whole runs, and of what is left of them."""
     return quads_of_runs(run_pairs(spec, options), run_of(spec)[1])
@@ -206,6 +212,27 @@ def other_of(spec: KernelSpec, options: PairOptions) -> int:
     if apart // least % 2 == 0:                     # between each other's, at even places
         return least if options.tile_q % 2 == 0 else 0
     return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
+
+
+@dataclass(frozen=True)
+class PartlyStored:
+    """What rows of y in NCHW cost that begin inside of sectors of memory: bytes more for each of y's, of tiles of
+    ``whole`` rows, of ``narrow`` ones, fewer of wider ones to a ``power``; beyond what stays in so much (``kept``) of
+    the second-level cache."""
+
+    whole: float
+    narrow: float
+    power: float
+    kept: float
+
+
+def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost: PartlyStored) -> float:
+    """Bytes more than a layer's that its stores cost."""
+    if spec.layout is Layout.NHWC or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
+        return 0.0
+    written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - cost.kept * spec.hardware.l2_bytes)
+    narrow = cost.narrow * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** cost.power
+    return float(written * (cost.whole if options.tile_q >= shape.q else narrow))
 
 
 def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:

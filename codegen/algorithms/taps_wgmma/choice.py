@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
+from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (ITEMSIZE, RUN, STORES, WIDE, apart_of, by_parity, by_side, column_unit,
-                                                 depths_of, halo, is_moving, other_of, store_width, versions_of)
+from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, apart_of, by_parity, by_side,
+                                                 column_unit, depths_of, halo, is_free, other_of, partly_stored,
+                                                 store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -47,10 +47,7 @@ NEXT_CYCLES = 186.0         # from a tile to the next
 START_CYCLES = 4750.0
 MEMORY_SHARE = 0.983        # of the bytes, at the speed of a copy
 MEMORY_POWER = 2.35         # how far the longer of memory and arithmetic hides the other
-# In NCHW rows of y may begin inside of sectors of memory:
-WHOLE_SHARE, PARTLY_SHARE = 3.86, 6.13  # bytes more for each of y's, of tiles of whole rows, of narrower ones,
-PARTLY_POWER = 0.104        # fewer of wide ones,
-KEPT_SHARE = 0.206          # beyond what stays in so much of the second-level cache
+PARTLY = PartlyStored(whole=3.86, narrow=6.13, power=0.104, kept=0.206)
 
 
 def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
@@ -113,8 +110,8 @@ def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> flo
               + (EDGE_CYCLES if any(map(any, spec.padding)) else 0.0))
     waited = (copied + WAIT_CYCLES) / (options.buffers - 1)
     arithmetic = _rounds(spec, options, shape) * (max(_tile_cycles(spec, options), copied, waited) + NEXT_CYCLES)
-    memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
-    return START_CYCLES + beside(arithmetic, memory, MEMORY_POWER)
+    moved = MEMORY_SHARE * shape.bytes_moved + partly_stored(spec, options, shape, PARTLY)
+    return START_CYCLES + beside(arithmetic, moved / spec.hardware.copied_bytes, MEMORY_POWER)
 
 
 def _rounds(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> int:
@@ -130,8 +127,7 @@ def _rounds(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> in
 
 def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     """Of a tile: a group's stores beside all groups' products."""
-    free = is_moving(spec, options) and versions_of(spec, options) > 1
-    of_depth = (DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if free else 0.0)
+    of_depth = (DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if is_free(spec, options) else 0.0)
                 + (0.0 if other_of(spec, options) else APART_CYCLES))
     items = (items_of(spec, options) / (options.groups // side_groups(spec))
              * (2 if spec.layout is Layout.NCHW else 1))        # 64 outputs each
@@ -141,16 +137,6 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     multiplied = options.groups * (depths_of(spec, options) * of_depth
                                    + (TURN_CYCLES if options.order is Order.TURNS else 0.0))
     return items * beside(stored, multiplied, FREE_POWER if options.order is Order.FREE else TURNS_POWER)
-
-
-def _memory_bytes(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:
-    """That go to and from memory, as if at the speed of a copy."""
-    moved = MEMORY_SHARE * shape.bytes_moved
-    if spec.layout is Layout.NHWC or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
-        return moved
-    written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
-    narrow = PARTLY_SHARE * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** PARTLY_POWER
-    return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
 
 
 def instructions(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:

@@ -1,0 +1,99 @@
+"""Every number in the text of ``taps_mma``."""
+
+from __future__ import annotations
+
+from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.first_layers import LANES_EACH
+from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS
+from warpconv.codegen.parts.occupancy import fitting_blocks
+from warpconv.codegen.parts.wgmma import ROW_BYTES
+from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side,
+                                                 column_unit, halo, held_versions, is_free, pair_fields,
+                                                 quads_of, version_bytes)
+from warpconv.codegen.plan import Argument
+from warpconv.codegen.spec import KernelSpec
+
+from .options import TapsMmaOptions
+
+COLUMNS_AT_ONCE = 2             # matrices of filters that ldmatrix loads at a time, with both halves of their products
+MATRIX_SUMS = 4                 # of a lane
+MOST_REGISTERS = 255
+MOST_BLOCKS = 4                 # of a multiprocessor, which wait for each other's pixels
+# of a thread, beside sums, factors and places
+REGISTERS_BESIDE = {Layout.NHWC: 40, Layout.NCHW: 48}
+REGISTERS_MOVING = 24           # and where the side that a window begins at finds its factors' places
+
+
+@dataclass(frozen=True)
+class TapsMmaNumbers(PairNumbers):
+    """What the templates of ``taps_mma`` write besides the spec."""
+
+    arguments: tuple[Argument, ...]
+    sums: int                   # of a thread, of sixteen outputs
+    threads: int
+    registers: int              # about so many of a thread
+    members: int                # warps that share out a tile, or a side of it
+    items: int                  # that these have of it
+    sides_apart: bool           # whether each side of pairs has warps of its own
+    halos_at: int
+    shared_bytes: int
+    copiers: int                # warps that copy pixels: all
+    row_bytes: int = ROW_BYTES  # of a filter's products of a step
+    step_depths: int = STEP_DEPTHS
+    side_threads: int = SIDE_THREADS
+
+
+def filter_unit(spec: KernelSpec, options: TapsMmaOptions) -> int:
+    """Filters that a tile has a whole number of."""
+    return max(COLUMNS_AT_ONCE * MATRIX_COLUMNS, column_unit(spec, options))
+
+
+def item_outputs(spec: KernelSpec, options: TapsMmaOptions) -> int:
+    """Of a tile that are shared out at a time: a warp's, and where sides are products of their own as many besides."""
+    return MATRIX_ROWS * options.matrices * (2 if by_side(spec) else 1)
+
+
+def side_warps(spec: KernelSpec) -> int:
+    """Warps that share out the sides of a run: in NHWC each side has its own."""
+    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
+
+
+def items_of(spec: KernelSpec, options: TapsMmaOptions) -> int:
+    """What warps, or those of a side, have to do for a tile."""
+    return options.tile_p * options.tile_q // item_outputs(spec, options)
+
+
+def shared_bytes(spec: KernelSpec, options: TapsMmaOptions) -> int:
+    """Of a block: filters, pixels."""
+    return (held_versions(spec, options) * version_bytes(spec, options)
+            + options.buffers * ITEMSIZE * halo(spec, options).elements)
+
+
+def planned_registers(spec: KernelSpec, options: TapsMmaOptions) -> int:
+    """Of a thread: sums, places of factors, and factors of a step."""
+    sums = options.matrices * options.filters // MATRIX_COLUMNS * MATRIX_SUMS
+    factors = options.matrices * STEP_DEPTHS * LANES_EACH
+    planes = 2 if spec.layout is Layout.NCHW else 1
+    moving = REGISTERS_MOVING if is_free(spec, options) else 0
+    return planes * sums + factors + quads_of(spec, options)[1] + REGISTERS_BESIDE[spec.layout] + moving
+
+
+def resolved(spec: KernelSpec, options: TapsMmaOptions) -> TapsMmaOptions:
+    """With the blocks of a multiprocessor that registers and shared memory have room for."""
+    if options.min_blocks != DERIVED:
+        return options
+    blocks = fitting_blocks(spec.hardware, planned_registers(spec, options), options.warps, shared_bytes(spec, options))
+    return replace(options, min_blocks=min(MOST_BLOCKS, blocks))
+
+
+def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Argument, ...] = ()) -> TapsMmaNumbers:
+    """All numbers of resolved plan values that fit together."""
+    fields = pair_fields(spec, options)
+    return TapsMmaNumbers(
+        **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
+        registers=planned_registers(spec, options), members=options.warps // side_warps(spec),
+        items=items_of(spec, options), sides_apart=side_warps(spec) == 2, halos_at=fields["filter_bytes"],
+        shared_bytes=shared_bytes(spec, options), copiers=options.warps)

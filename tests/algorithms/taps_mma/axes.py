@@ -1,0 +1,67 @@
+"""What covers ``taps_mma`` in the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tests.axes import BORDERS, DENSE_LAYER, LAYOUTS, PADDINGS, WITH_RESIDUAL, Choose, Row, Rows
+
+# (C, K, groups): filters of every width of a store, and that fill a tile or do not
+CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
+NAMES = ("tile_p", "tile_q", "filters", "matrices", "warps")
+TILES = ((8, 32, 32, 2, 4), (4, 32, 64, 1, 4), (16, 16, 16, 2, 8), (12, 32, 32, 3, 4), (8, 64, 32, 4, 4),
+         (2, 64, 96, 1, 4), (32, 16, 48, 2, 4), (8, 48, 32, 1, 8))
+DTYPES = ("float16", "bfloat16")
+AXES: Mapping[str, tuple] = {
+    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3), (4, 8)), "channels": CHANNELS,
+    "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
+    "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": TILES, "buffers": (1, 2),
+    "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
+
+
+def values(row: Row) -> dict[str, Any]:
+    """The tile's, and how copies and stores go."""
+    return {**dict(zip(NAMES, row["tile"])), **{name: row[name] for name in ("buffers", "vector", "store_vector")}}
+
+
+def layer(choose: Choose) -> dict[str, Any]:
+    """16 bits, up to twelve channels."""
+    channels = choose((1, 2, 3, 3, 4, 5, 8, 12))
+    return {"c": channels, "k": choose((4, 5, 8, 17, 32, 64, 70, 96)), "groups": 1, "layout": choose(LAYOUTS),
+            "dtype": choose(DTYPES)}
+
+
+def draw(choose: Choose, layer: Row) -> dict[str, Any]:
+    """Mostly what the planner takes, else another tile."""
+    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "buffers": 2, "vector": 1, "store_vector": 1}))
+
+
+def variants() -> Iterable[Row]:
+    """Every tile in both layouts and types, with every way of copying pixels and storing outputs."""
+    for i, tile in enumerate(TILES * 4):
+        turn = i // len(TILES)
+        nhwc = (i + turn) % 2 == 1
+        if not nhwc:            # sums of even columns and of odd ones, in registers
+            tile = (*tile[:2], min(tile[2], 32), min(tile[3], 2), tile[4])
+        stride = (1, 2, (1, 3), 4)[(i // 2 + turn) % 4]
+        stores = (8, 4, 2, 1)[(i + turn) % 4] if nhwc else 1 if stride == 4 else 2 - turn % 2
+        channels = {8: (3, 64, 1), 4: (4, 24, 1), 2: (2, 6, 1), 1: (1, 33, 1)}[stores] if nhwc else CHANNELS[i % 7]
+        while nhwc and tile[2] % (4 * stores):
+            stores //= 2
+        yield dict(filter=((3, 3), (2, 3), (7, 7), (5, 2))[(i + turn) % 4], channels=channels,
+                   padding=PADDINGS[(i + turn) % 4], padding_mode=BORDERS[i % 6],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[turn % 2],
+                   layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
+                   buffers=1 + i % 2, vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores)
+    # spans of an even length, whose last pair may lie behind a line
+    for size, layout, vector, channels in (((4, 4), "NHWC", 1, (3, 64, 1)), ((2, 2), "NCHW", 1, (1, 33, 1)),
+                                           ((4, 4), "NHWC", 8, (3, 64, 1)), ((2, 2), "NCHW", 8, (1, 33, 1))):
+        yield dict(filter=size, channels=channels, padding="valid" if vector == 1 else "same", padding_mode="zeros",
+                   epilogue=WITH_RESIDUAL[0], dtype="float16", layout=layout, stride=1, dilation=1, tile=TILES[0],
+                   buffers=2, vector=vector, store_vector=1)
+
+
+ROWS = {"taps_mma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES, arrays=True,
+                         typical={**DENSE_LAYER, "c": 3, "r": 7, "s": 7, "padding": 3, "dtype": "float16"})}
