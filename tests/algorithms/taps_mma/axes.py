@@ -10,7 +10,7 @@ from tests.axes import BORDERS, DENSE_LAYER, LAYOUTS, PADDINGS, WITH_RESIDUAL, C
 # (C, K, groups): filters of every width of a store, and that fill a tile or do not
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
 NAMES = ("tile_p", "tile_q", "filters", "matrices", "warps")
-TILES = ((8, 32, 32, 2, 4), (4, 32, 64, 1, 4), (16, 16, 16, 2, 8), (12, 32, 32, 3, 4), (8, 64, 32, 4, 4),
+TILES = ((8, 32, 32, 2, 4), (4, 32, 64, 1, 4), (16, 16, 16, 2, 8), (6, 32, 32, 3, 4), (8, 64, 32, 4, 4),
          (2, 64, 96, 1, 4), (32, 16, 48, 2, 4), (8, 48, 32, 1, 8))
 DTYPES = ("float16", "bfloat16")
 AXES: Mapping[str, tuple] = {
@@ -18,7 +18,7 @@ AXES: Mapping[str, tuple] = {
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": TILES, "buffers": (1, 2),
     "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
-SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 34, 40, 48, 50, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
