@@ -107,11 +107,13 @@ def test_a_block_of_few_warps_copies_a_pixel_at_once():
         plan_layer(small(c=224, k=64, groups=8), algorithm="taps", settings=values)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("sizes", LAYERS[:5])
-def test_first_layers_take_it(sizes, layout):
-    """Where there is no wgmma, whose form takes most of them."""
-    assert plan_layer(layer(*sizes, layout), arch="sm_80").spec.algorithm == "taps"
+def test_first_layers_whose_rows_of_y_begin_anywhere_take_it():
+    """In NCHW, where pairs of columns would be stored in parts of memory's 32 bytes; others are those of pairs."""
+    for size, k, stride, h in ((7, 64, 2, 227), (3, 32, 2, 299), (7, 64, 2, 225)):
+        shape = ConvShape(n=32, c=3, h=h, w=h, k=k, r=size, s=size, stride=stride, dtype="float16")
+        assert plan_layer(shape, arch="sm_80").spec.algorithm == "taps"
+    assert all(plan_layer(layer(*sizes, layout), arch="sm_80").spec.algorithm == "taps_mma"
+               for sizes in LAYERS[:5] for layout in LAYOUTS)
 
 
 @pytest.mark.parametrize("sizes, layout", [(LAYERS[5], "NHWC"), (LAYERS[5], "NCHW"), (LAYERS[6], "NHWC")])
