@@ -42,6 +42,7 @@ FREE_POWER, TURNS_POWER = 1.42, 2.6     # how far the longer of a group's stores
 TILE_CYCLES = 656.0         # of a tile's copies,
 LINE_CYCLES, PIECE_CYCLES = 20.0, 0.445     # of each line, and of 16 bytes,
 EDGE_CYCLES = 109.0         # and where there is padding
+SEEN_SHARE = 0.02           # of these that products do not hide: of tiles alike the one of fewer lines is taken
 WAIT_CYCLES = 289.0         # from these to their arrival
 NEXT_CYCLES = 186.0         # from a tile to the next
 START_CYCLES = 4750.0
@@ -109,7 +110,8 @@ def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> flo
     copied = (TILE_CYCLES + lines.rows * (spec.c // pixel_of(spec)) * (LINE_CYCLES + PIECE_CYCLES * lines.pieces)
               + (EDGE_CYCLES if any(map(any, spec.padding)) else 0.0))
     waited = (copied + WAIT_CYCLES) / (options.buffers - 1)
-    arithmetic = _rounds(spec, options, shape) * (max(_tile_cycles(spec, options), copied, waited) + NEXT_CYCLES)
+    each = max(_tile_cycles(spec, options), copied, waited) + SEEN_SHARE * copied + NEXT_CYCLES
+    arithmetic = _rounds(spec, options, shape) * each
     moved = MEMORY_SHARE * shape.bytes_moved + partly_stored(spec, options, shape, PARTLY)
     return START_CYCLES + beside(arithmetic, moved / spec.hardware.copied_bytes, MEMORY_POWER)
 

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 32,3,3 --padding 1 --dtype bfloat16 --layout NHWC --epilogue bias \
 //     --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=56 --set filters=32 --set groups=4 --set buffers=3 --set order=turns \
+//     --set tile_p=8 --set tile_q=112 --set filters=32 --set groups=4 --set buffers=3 --set order=turns \
 //     --set vector=1 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[32, 3, 3, 3] -> y[N, P, Q, 32], stride 1, padding 1, bfloat16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 56 outputs x 32 filters, 2 instructions for 27 products, by 4 warp groups and 4 copying warps,
-//        two versions of the filter stay, 29976 bytes of shared memory
+// plan   tiles of 8 x 112 outputs x 32 filters, 2 instructions for 27 products, by 4 warp groups and 4 copying warps,
+//        two versions of the filter stay, 30456 bytes of shared memory
 // cost   a warp's 16 outputs of 32 filters: 8 warp loads, 0 shuffles, 512 FMA a lane, about 104 registers (direct: 432
 //        loads)
 //
@@ -22,8 +22,8 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 56;                      // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 112;                     // output columns of it
 constexpr int TILE_FILTERS = 32;                // filters of it
 constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
@@ -49,15 +49,15 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
-constexpr int LINES = 18;                       // input rows that a tile's windows cover
-constexpr int LINE = 192;                       // elements from one to the next in shared memory, at least
-constexpr int PIECES = 23;                      // pieces of a line: of 16 bytes,
+constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
+constexpr int LINES = 10;                       // input rows that a tile's windows cover
+constexpr int LINE = 360;                       // elements from one to the next in shared memory, at least
+constexpr int PIECES = 44;                      // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // threads that have one,
-constexpr int HALO = 3616;                      // elements of a tile's pixels there
+constexpr int HALO = 3696;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 8192;                     // bytes before the pixels,
-constexpr int BARRIERS = 29888;                 // and before the barriers
+constexpr int BARRIERS = 30368;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=16 --set filters=40 --set groups=4 --set buffers=3 --set order=turns \
+//     --set tile_p=8 --set tile_q=32 --set filters=40 --set groups=4 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple
 //        of 2); all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 40 filters, 7 instructions for 100 products, by 4 warp groups and 4 copying warps,
-//        the filter stays, 19928 bytes of shared memory
+// plan   tiles of 8 x 32 outputs x 40 filters, 7 instructions for 100 products, by 4 warp groups and 4 copying warps,
+//        the filter stays, 20696 bytes of shared memory
 // cost   a warp's 16 outputs of 40 filters: 26 warp loads, 0 shuffles, 2240 FMA a lane, about 104 registers (direct:
 //        2000 loads)
 //
@@ -23,8 +23,8 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int TILE_FILTERS = 40;                // filters of it
 constexpr int BLOCKS = 5;                       // times eight filters of a tile
 constexpr int TOGETHER = 1;                     // of these blocks a lane stores side by side
@@ -51,15 +51,15 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 320;                 // and a step's of all of them
 constexpr int FILTER_BYTES = 10240;             // of all of a tile's
 constexpr int PIXEL = 4;                        // elements of a pixel that lie side by side in x
-constexpr int HALO_ROWS = 20;                   // input rows that a tile's windows cover
-constexpr int LINES = 20;                       // input rows that a tile's windows cover
-constexpr int LINE = 80;                        // elements from one to the next in shared memory
-constexpr int PIECES = 10;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // threads that have one,
-constexpr int HALO = 1600;                      // elements of a tile's pixels there
+constexpr int HALO_ROWS = 12;                   // input rows that a tile's windows cover
+constexpr int LINES = 12;                       // input rows that a tile's windows cover
+constexpr int LINE = 144;                       // elements from one to the next in shared memory
+constexpr int PIECES = 18;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO = 1728;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 10240;                    // bytes before the pixels,
-constexpr int BARRIERS = 19840;                 // and before the barriers
+constexpr int BARRIERS = 20608;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation

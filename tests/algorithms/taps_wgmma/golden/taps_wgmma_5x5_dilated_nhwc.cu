@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 32,5,5 --padding 4 --dilation 2,2 --dtype float16 --layout NHWC \
 //     --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=32 --set filters=32 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=8 --set tile_q=64 --set filters=32 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=8
 //
 // layer  x[N, H, W, 3] * w[32, 3, 5, 5] -> y[N, P, Q, 32], stride 1, padding 4, dilation 2, float16 NHWC
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text
-// plan   tiles of 16 x 32 outputs x 32 filters, 7 instructions for 75 products, by 2 warp groups and 4 copying warps,
-//        two versions of the filter stay, 34888 bytes of shared memory
+// plan   tiles of 8 x 64 outputs x 32 filters, 7 instructions for 75 products, by 2 warp groups and 4 copying warps,
+//        two versions of the filter stay, 37960 bytes of shared memory
 // cost   a warp's 16 outputs of 32 filters: 26 warp loads, 0 shuffles, 1792 FMA a lane, about 224 registers (direct:
 //        1200 loads)
 //
@@ -24,8 +24,8 @@ constexpr int PAD_TOP = 4;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 4;                     // columns of zeros to the left of the image
 constexpr int DILATION_H = 2;                   // input rows from one tap to the next
 constexpr int DILATION_W = 2;                   // input columns from one tap to the next
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 32;                      // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 64;                      // output columns of it
 constexpr int TILE_FILTERS = 32;                // filters of it
 constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
@@ -53,16 +53,16 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 8192;             // of shared memory: one
 constexpr int FILTER_BYTES = 16384;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int HALO_ROWS = 24;                   // input rows that a tile's windows cover
-constexpr int LINES = 24;                       // input rows that a tile's windows cover
-constexpr int LINE = 128;                       // elements from one to the next in shared memory
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
+constexpr int LINES = 16;                       // input rows that a tile's windows cover
+constexpr int LINE = 224;                       // elements from one to the next in shared memory
 constexpr int LEAD = 4;                         // of a line's before the first that a window reads
-constexpr int PIECES = 16;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // threads that have one,
-constexpr int HALO = 3072;                      // elements of a tile's pixels there
+constexpr int PIECES = 28;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO = 3584;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 16384;                    // bytes before the pixels,
-constexpr int BARRIERS = 34816;                 // and before the barriers
+constexpr int BARRIERS = 37888;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation

@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=16 --set tile_q=32 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
+//     --set tile_p=4 --set tile_q=128 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=2
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 16 x 32 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
-//        the filter stays, 77928 bytes of shared memory
+// plan   tiles of 4 x 128 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
+//        the filter stays, 88296 bytes of shared memory
 // cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 224 registers (direct:
 //        4704 loads)
 //
@@ -24,8 +24,8 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
-constexpr int TILE_Q = 32;                      // output columns of it
+constexpr int TILE_P = 4;                       // output rows of a block's tile
+constexpr int TILE_Q = 128;                     // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
@@ -48,17 +48,17 @@ constexpr int SPAN_QUADS = 21;                  // quads of all spans,
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
-constexpr int HALO_ROWS = 37;                   // input rows that a tile's windows cover
-constexpr int LINES = 111;                      // input rows that a tile's windows cover, of all channels
-constexpr int LINE = 80;                        // elements from one to the next in shared memory
+constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
+constexpr int LINES = 39;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 272;                       // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
-constexpr int PIECES = 10;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // threads that have one,
-constexpr int PLANE = 2960;                     // elements from a channel's lines to the next's in shared memory
-constexpr int HALO = 8880;                      // elements of a tile's pixels there
+constexpr int PIECES = 34;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int PLANE = 3536;                     // elements from a channel's lines to the next's in shared memory
+constexpr int HALO = 10608;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int BARRIERS = 77856;                 // and before the barriers
+constexpr int BARRIERS = 88224;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
