@@ -13,11 +13,13 @@ from typing import Any, Protocol
 from ..classes import dataclass
 from ..dtypes import Layout
 from ..hardware import LANES, SECTOR_BYTES
+from ..plan import Argument, Blocks, Launch, Preparation, Role, Workspace
 from ..shape import ConvShape
 from ..spec import KernelSpec
+from .arguments import demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
-from .lines import Lines, lead_of, lines_of
+from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
 
 ITEMSIZE = 2
@@ -25,6 +27,8 @@ WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
 STEP_DEPTHS = ROW_BYTES // (ITEMSIZE * DEPTH)   # instructions of a step, whose products are a row in shared memory
 RUN = 8                         # outputs of a warp that the sums have one below the other
 WARP_RUNS = 2                   # of sixteen rows of a product
+FILTER = "filter"               # a program's name for the prepared filter
+MOST_FILTER_BLOCKS = 1024
 SIDE_THREADS = 256              # of a block of the filter's preparation
 STORES = (8, 4, 2, 1)
 
@@ -233,6 +237,54 @@ def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost
     written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - cost.kept * spec.hardware.l2_bytes)
     narrow = cost.narrow * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** cost.power
     return float(written * (cost.whole if options.tile_q >= shape.q else narrow))
+
+
+def columns_fit(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a tile's columns begin with 16 bytes where lines do, have whole pairs of sides, and leave few runs that
+    go on in the next row, whose outputs may meet in banks."""
+    whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
+    apart = RUN * apart_of(spec)
+    alike = options.tile_q % apart == 0 or options.tile_q > 2 * apart
+    return whole and alike and not (by_side(spec) and options.tile_q % PAIR)
+
+
+def layer_refusal(spec: KernelSpec, options: PairOptions) -> str | None:
+    """None, or in words why lines or stores are none that the spec has."""
+    refusal = width_refusal(options.vector, WIDE)
+    if refusal is not None:
+        return refusal
+    if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
+        return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
+                f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
+    stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
+    if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
+        return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
+    return None
+
+
+def pair_arguments(spec: KernelSpec, options: PairOptions) -> tuple[Argument, ...]:
+    """The layer's, aligned as they are loaded and stored, and the prepared filter."""
+    store = ITEMSIZE * options.store_vector
+    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store}
+    if spec.layout is Layout.NCHW:
+        asked["Q"] = options.store_vector
+    arguments = demanding(layer_arguments(spec, as_elements=True), asked)
+    return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
+
+
+def pair_preparation(numbers: PairNumbers) -> Preparation:
+    """The filter as shared memory has it, [pattern][tile of filters][version][step][filter][products], filled up with
+    zeros, and as it was."""
+    grid = (Blocks(times=-(-numbers.prepared // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
+    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
+    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=ITEMSIZE * numbers.prepared))
+
+
+def versions_in_words(numbers: PairNumbers) -> str:
+    """What of the filter a block keeps, for a plan's phrase."""
+    if numbers.by_parity:
+        return "one of two versions of the filter stays"
+    return "two versions of the filter stay" if numbers.versions == 2 else "the filter stays"
 
 
 def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:

@@ -17,15 +17,15 @@ from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
-from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import PAIR, few_channels_refusal, pixel_of
-from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
+from warpconv.codegen.parts.arguments import BORDER, named
+from warpconv.codegen.parts.first_layers import few_channels_refusal
 from warpconv.codegen.parts.mma import MATRIX_ROWS
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import staying_grid
-from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH
-from warpconv.codegen.parts.window_pairs import ITEMSIZE, SIDE_THREADS, STORES, WIDE, is_odd
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
+from warpconv.codegen.parts.wgmma import DEPTH
+from warpconv.codegen.parts.window_pairs import (FILTER, WIDE, layer_refusal, pair_arguments, pair_preparation,
+                                                 versions_in_words)
+from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -33,9 +33,6 @@ from .choice import BUFFERS, candidates, choice, instructions, is_shared_out
 from .numbers import (MOST_REGISTERS, TapsMmaNumbers, filter_unit, item_outputs, make_numbers, planned_registers,
                       resolved, shared_bytes)
 from .options import TapsMmaOptions
-
-FILTER = "filter"               # the program's name for the prepared filter
-MOST_FILTER_BLOCKS = 1024
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -61,11 +58,11 @@ def plan(spec: KernelSpec, options: TapsMmaOptions) -> KernelPlan:
         refusal = _layer_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    arguments = _arguments(spec, options)
+    arguments = pair_arguments(spec, options)
     taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q", BORDER)
     numbers = make_numbers(spec, options, taken)
     program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
-                      preparation=_preparation(numbers))
+                      preparation=pair_preparation(numbers))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("taps_mma/kernel.cu.jinja",),
                       program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
 
@@ -88,15 +85,9 @@ def _tile_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    refusal = width_refusal(options.vector, WIDE)
+    refusal = layer_refusal(spec, options)
     if refusal is not None:
         return refusal
-    if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
-        return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
-                f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
-    stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
-    if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
-        return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
     if (needed := planned_registers(spec, options)) > MOST_REGISTERS:
         return f"about {needed} registers a thread (at most {MOST_REGISTERS}): fewer filters or matrices"
     if (shared := shared_bytes(spec, options)) > PORTABLE_SHARED:
@@ -106,30 +97,12 @@ def _layer_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
     return None
 
 
-def _arguments(spec: KernelSpec, options: TapsMmaOptions) -> tuple[Argument, ...]:
-    """The layer's, aligned as they are loaded and stored, and the prepared filter."""
-    store = ITEMSIZE * options.store_vector
-    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store}
-    if spec.layout is Layout.NCHW:
-        asked["Q"] = options.store_vector
-    arguments = demanding(layer_arguments(spec, as_elements=True), asked)
-    return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
-
-
 def _launch(spec: KernelSpec, options: TapsMmaOptions, numbers: TapsMmaNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
     grid = staying_grid(spec, (options.tile_p, options.tile_q), numbers.filter_tiles, options.min_blocks,
                         least=2 if numbers.by_parity else 1)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
-
-
-def _preparation(numbers: TapsMmaNumbers) -> Preparation:
-    """The filter as shared memory has it, [pattern][tile of filters][version][step][filter][products], filled up with
-    zeros, and as it was."""
-    grid = (Blocks(times=-(-numbers.prepared // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
-    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=ITEMSIZE * numbers.prepared))
 
 
 def _cost(spec: KernelSpec, options: TapsMmaOptions, numbers: TapsMmaNumbers) -> Cost:
@@ -143,11 +116,9 @@ def _cost(spec: KernelSpec, options: TapsMmaOptions, numbers: TapsMmaNumbers) ->
 
 
 def _phrase(options: TapsMmaOptions, numbers: TapsMmaNumbers) -> str:
-    versions = ("one of two versions of the filter stays" if numbers.by_parity else
-                "two versions of the filter stay" if numbers.versions == 2 else "the filter stays")
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.filters} filters, {numbers.depths} "
-            f"instructions for {numbers.products} products, {options.warps} warps a block, {versions}, "
-            f"{numbers.shared_bytes} bytes of shared memory")
+            f"instructions for {numbers.products} products, {options.warps} warps a block, "
+            f"{versions_in_words(numbers)}, {numbers.shared_bytes} bytes of shared memory")
 
 
 def space(spec: KernelSpec) -> Iterable[TapsMmaOptions]:

@@ -12,9 +12,8 @@ from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, apart_of, by_parity, by_side,
-                                                 column_unit, depths_of, halo, is_free, other_of, partly_stored,
-                                                 store_width)
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, columns_fit,
+                                                 depths_of, halo, is_free, other_of, partly_stored, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -61,10 +60,7 @@ def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether groups of warps share out a tile's outputs; in NCHW evenly, since the two turns of the last ones
     would wait for groups that have nothing left."""
     evenly = options.groups if spec.layout is Layout.NCHW else 1
-    whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
-    apart = RUN * apart_of(spec)
-    whole = whole and (options.tile_q % apart == 0 or options.tile_q > 2 * apart)
-    return (whole and options.groups % side_groups(spec) == 0 and not (by_side(spec) and options.tile_q % PAIR)
+    return (columns_fit(spec, options) and options.groups % side_groups(spec) == 0
             and options.tile_p * options.tile_q % (item_outputs(spec) * evenly) == 0)
 
 

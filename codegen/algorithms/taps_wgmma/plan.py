@@ -18,15 +18,14 @@ from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import PAIR, first_layer_refusal, pixel_of
-from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
+from warpconv.codegen.parts.arguments import BORDER, named
+from warpconv.codegen.parts.first_layers import first_layer_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
-from warpconv.codegen.parts.wgmma import CELL_BYTES, DEPTH, MOST_COLUMNS, TARGET
-from warpconv.codegen.parts.window_pairs import (ITEMSIZE, RUN, SIDE_THREADS, STORES, WARP_RUNS, WIDE, column_unit,
-                                                 is_odd)
-from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
+from warpconv.codegen.parts.wgmma import DEPTH, MOST_COLUMNS, TARGET
+from warpconv.codegen.parts.window_pairs import (FILTER, RUN, WARP_RUNS, WIDE, column_unit, layer_refusal,
+                                                 pair_arguments, pair_preparation, versions_in_words)
+from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -34,9 +33,6 @@ from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared
 from .numbers import (COPIERS, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers, planned_registers,
                       shared_bytes)
 from .options import TapsWgmmaOptions
-
-FILTER = "filter"               # the program's name for the prepared filter
-MOST_FILTER_BLOCKS = 1024
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -56,11 +52,11 @@ def plan(spec: KernelSpec, options: TapsWgmmaOptions) -> KernelPlan:
     refusal = supports(spec) or _tile_refusal(spec, options) or _layer_refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    arguments = _arguments(spec, options)
+    arguments = pair_arguments(spec, options)
     taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q", BORDER)
     numbers = make_numbers(spec, options, taken)
     program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
-                      preparation=_preparation(numbers))
+                      preparation=pair_preparation(numbers))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("taps_wgmma/kernel.cu.jinja",),
                       program=program, cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
 
@@ -82,29 +78,13 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    refusal = width_refusal(options.vector, WIDE)
+    refusal = layer_refusal(spec, options)
     if refusal is not None:
         return refusal
-    if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
-        return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
-                f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
-    stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
-    if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
-        return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
     needed, held = planned_registers(spec, options), more_registers(options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
     return room_refusal(spec, shared_bytes(spec, options))
-
-
-def _arguments(spec: KernelSpec, options: TapsWgmmaOptions) -> tuple[Argument, ...]:
-    """The layer's, aligned as they are loaded and stored, and the prepared filter."""
-    store = ITEMSIZE * options.store_vector
-    asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store}
-    if spec.layout is Layout.NCHW:
-        asked["Q"] = options.store_vector
-    arguments = demanding(layer_arguments(spec, as_elements=True), asked)
-    return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
 
 
 def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Launch:
@@ -113,14 +93,6 @@ def _launch(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbe
                         least=2 if numbers.by_parity else 1)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
-
-
-def _preparation(numbers: TapsWgmmaNumbers) -> Preparation:
-    """The filter as shared memory has it, [pattern][tile of filters][version][step][filter][products], filled up with
-    zeros, and as it was."""
-    grid = (Blocks(times=-(-numbers.prepared // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
-    launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
-    return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=ITEMSIZE * numbers.prepared))
 
 
 def _cost(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> Cost:
@@ -133,11 +105,9 @@ def _cost(spec: KernelSpec, options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers
 
 
 def _phrase(options: TapsWgmmaOptions, numbers: TapsWgmmaNumbers) -> str:
-    versions = ("one of two versions of the filter stays" if numbers.by_parity else
-                "two versions of the filter stay" if numbers.versions == 2 else "the filter stays")
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.filters} filters, {numbers.depths} "
             f"instructions for {numbers.products} products, by {options.groups} warp groups and {COPIERS} copying "
-            f"warps, {versions}, {numbers.shared_bytes} bytes of shared memory")
+            f"warps, {versions_in_words(numbers)}, {numbers.shared_bytes} bytes of shared memory")
 
 
 def space(spec: KernelSpec) -> Iterable[TapsWgmmaOptions]:
