@@ -213,8 +213,8 @@ def other_of(spec: KernelSpec, options: PairOptions) -> int:
     """Columns from a lane's output of a run to that of the warp's other one, where both always lie in one row; or 0."""
     least = 2 if by_side(spec) else 1
     apart = apart_of(spec)
-    if apart // least % 2 == 0:                     # between each other's, at even places
-        return least if options.tile_q % 2 == 0 else 0
+    if apart // least % 2 == 0:         # between each other's: the first at a multiple of twice the distance
+        return least if options.tile_q % (2 * least) == 0 else 0
     return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
 
 
@@ -239,13 +239,14 @@ def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost
     return float(written * (cost.whole if options.tile_q >= shape.q else narrow))
 
 
-def columns_fit(spec: KernelSpec, options: PairOptions) -> bool:
-    """Whether a tile's columns begin with 16 bytes where lines do, have whole pairs of sides, and leave few runs that
-    go on in the next row, whose outputs may meet in banks."""
+def runs_fit(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a tile's columns begin with 16 bytes where lines do and have whole pairs of sides, runs that lie between
+    each other are all there, and few go on in the next row, whose outputs may meet in banks."""
     whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
     apart = RUN * apart_of(spec)
     alike = options.tile_q % apart == 0 or options.tile_q > 2 * apart
-    return whole and alike and not (by_side(spec) and options.tile_q % PAIR)
+    return (whole and alike and options.tile_p * options.tile_q % apart == 0
+            and not (by_side(spec) and options.tile_q % PAIR))
 
 
 def layer_refusal(spec: KernelSpec, options: PairOptions) -> str | None:

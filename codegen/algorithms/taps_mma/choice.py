@@ -12,8 +12,8 @@ from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_side, columns_fit, depths_of, halo,
-                                                 is_free, partly_stored, store_width)
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_side, depths_of, halo, is_free,
+                                                 partly_stored, runs_fit, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -54,7 +54,7 @@ def fits(spec: KernelSpec, options: TapsMmaOptions) -> bool:
 
 def is_shared_out(spec: KernelSpec, options: TapsMmaOptions) -> bool:
     """Whether warps share out a tile's outputs."""
-    return (columns_fit(spec, options) and options.warps % side_warps(spec) == 0
+    return (runs_fit(spec, options) and options.warps % side_warps(spec) == 0
             and options.tile_p * options.tile_q % item_outputs(spec, options) == 0)
 
 

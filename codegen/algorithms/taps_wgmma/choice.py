@@ -12,8 +12,8 @@ from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, columns_fit,
-                                                 depths_of, halo, is_free, other_of, partly_stored, store_width)
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of, halo,
+                                                 is_free, other_of, partly_stored, runs_fit, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -60,7 +60,7 @@ def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether groups of warps share out a tile's outputs; in NCHW evenly, since the two turns of the last ones
     would wait for groups that have nothing left."""
     evenly = options.groups if spec.layout is Layout.NCHW else 1
-    return (columns_fit(spec, options) and options.groups % side_groups(spec) == 0
+    return (runs_fit(spec, options) and options.groups % side_groups(spec) == 0
             and options.tile_p * options.tile_q % (item_outputs(spec) * evenly) == 0)
 
 

@@ -57,10 +57,10 @@ def test_layers_that_are_refused(changes, arch, says):
     (dict(layout="NCHW", store_vector=2, w=17), "Q a multiple of 2"),
     (dict(filters=256, matrices=4, tile_p=16), "registers a thread"),
     (dict(tile_p=128, tile_q=64), "bytes of shared memory"), (dict(min_blocks=40), "min_blocks = 40"),
-    (dict(stride=(1, 2)), "by turns")])
+    (dict(stride=(1, 2)), "by turns"), (dict(c=5, tile_p=1, tile_q=160, matrices=1), "no whole number")])
 def test_plan_values_that_do_not_go_together(values, says):
     values = dict(values)
-    fields = {name: values.pop(name) for name in ("layout", "stride", "w", "k", "r", "s") if name in values}
+    fields = {name: values.pop(name) for name in ("layout", "stride", "w", "k", "r", "s", "c") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
         plan_layer(small(**fields), algorithm="taps_mma", settings={**VALUES, **values})
 
@@ -126,6 +126,20 @@ def test_tiles_and_ways_to_copy_give_the_same_bits(layout):
             for filters, matrices, warps, buffers, vector in ((64, 1, 4, 2, 8), (32, 2, 8, 1, 1), (16, 2, 4, 2, 8),
                                                               (32, 4, 2, 1, 8))]
     assert all((one == made[0]).all() for one in made)
+
+
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("q", [130, 132])
+def test_a_lanes_second_window_may_lie_in_the_next_row(q):
+    """Of columns two apart, in rows of 130 outputs, and not of 132."""
+    x, w = drawn(12, 140, 5, 32, 3, "NHWC")
+    shape = ConvShape(n=3, c=5, h=12, w=140, k=32, r=3, s=3, layout="NHWC", dtype="float16")
+    kernel = warpconv.specialize(shape, algorithm="taps_mma", device="cpu", settings={
+        **VALUES, "tile_p": 32, "tile_q": q, "matrices": 1, "buffers": 1})
+    assert bool(kernel.plan.numbers.beside) == (q == 132)
+    direct = warpconv.conv2d(x, w, layout="NHWC", device="cpu", algorithm="direct")
+    np.testing.assert_allclose(kernel(x, w).astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
 
 
 @pytest.mark.thin(4)

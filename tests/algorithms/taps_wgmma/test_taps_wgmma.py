@@ -133,6 +133,21 @@ def test_ways_to_copy_and_to_take_turns_give_the_same_bits(layout):
     assert all((one == made[0]).all() for one in made)
 
 
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("q", [130, 132])
+def test_a_lanes_second_window_may_lie_in_the_next_row(q):
+    """Of columns two apart, in rows of 130 outputs, and not of 132."""
+    x, w = drawn(12, 140, 5, 32, 3, "NHWC")
+    shape = ConvShape(n=3, c=5, h=12, w=140, k=32, r=3, s=3, layout="NHWC", dtype="float16")
+    kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+        "tile_p": 64, "tile_q": q, "filters": 32, "groups": 2, "buffers": 2, "order": "turns", "vector": 1,
+        "store_vector": 1})
+    assert bool(kernel.plan.numbers.beside) == (q == 132)
+    direct = warpconv.conv2d(x, w, layout="NHWC", device="cpu", algorithm="direct")
+    np.testing.assert_allclose(kernel(x, w).astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.thin(4)
 @on_cpu_device
 @pytest.mark.parametrize("h, w", [(21, 21), (22, 21), (21, 22), (16, 24)])
