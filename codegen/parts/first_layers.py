@@ -1,5 +1,6 @@
-"""First layers: what ``taps_ieee`` and, on Hopper's warp groups, ``taps_float32`` and ``taps_wgmma`` serve, how their
-pixels lie, and which pairs of a window's elements a lane of the latter has (templates/parts/window_pairs.cuh.jinja)."""
+"""First layers: what ``taps_ieee``, ``taps_mma`` and, on Hopper's warp groups, ``taps_float32`` and ``taps_wgmma``
+serve, how their pixels lie, and which pairs of a window's elements a lane of the latter has
+(templates/parts/window_pairs.cuh.jinja)."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ there by ldmatrix, once for all the outputs that a warp has at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
@@ -23,8 +24,8 @@ from warpconv.codegen.parts.mma import MATRIX_ROWS
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.parts.wgmma import DEPTH
-from warpconv.codegen.parts.window_pairs import (FILTER, WIDE, layer_refusal, pair_arguments, pair_preparation,
-                                                 versions_in_words)
+from warpconv.codegen.parts.window_pairs import (FILTER, RUN, WIDE, apart_of, layer_refusal, pair_arguments,
+                                                 pair_preparation, versions_in_words)
 from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -78,8 +79,9 @@ def _tile_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
     if options.filters % unit or options.filters <= 0:
         return f"filters = {options.filters} (a multiple of {unit})"
     if options.tile_p < 1 or options.tile_q < 1 or not is_shared_out(spec, options):
-        return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of "
-                f"{item_outputs(spec, options)}, or {options.warps} warps do not share it out")
+        whole = math.lcm(item_outputs(spec, options), RUN * apart_of(spec))
+        return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {whole}, or "
+                f"{options.warps} warps do not share it out")
     return None
 
 

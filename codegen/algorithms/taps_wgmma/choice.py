@@ -29,7 +29,7 @@ ITEMS = (1, 2, 4)                   # of a group in a tile
 OTHER_TILES = ((8, 24), (16, 24), (8, 40), (8, 48), (8, 56), (16, 56), (4, 112), (8, 112))
 FILTERS = (16, 32, 64, 96, 128)
 # Cycles of a multiprocessor at wgmma.CLOCK, fitted to 495 plans of 28 layers (first layers of 1 to 12 channels; batch
-# 128 to 1, both layouts), timed on an H200 on 2026-11-29: of these the plan that is chosen takes 1.01 times as long as
+# 128 to 1, both layouts), timed on an H200 on 2026-11-29: of these the plan that is chosen takes 1.03 times as long as
 # the quickest in the mean
 DEPTH_CYCLES, COLUMN_CYCLES = 36.4, 0.077   # of an instruction: its factors' loads, and each filter
 MOVING_CYCLES = 8.7         # of one whose factors' places are found by the side that a window begins at

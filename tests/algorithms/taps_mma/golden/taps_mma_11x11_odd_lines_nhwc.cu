@@ -28,7 +28,7 @@ constexpr int BLOCKS = 12;                      // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int MATRICES = 2;                     // times sixteen outputs, two runs of eight, that a warp has at a time
 constexpr int MEMBERS = 4;                      // warps that share out a tile
-constexpr int ITEMS = 4;                        // of a tile for them
+constexpr int ITEMS = 4;                        // of a tile that they share out
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int EACH = 2;                         // runs whose outputs lie between each other's
 constexpr int OTHER = 1;                        // columns from a lane's output of a run to that of the next run,
@@ -49,7 +49,7 @@ constexpr int ROW_BYTES = 128;                  // of a filter's products of a s
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int FILTER_BYTES = 73728;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 39;                       // input rows that a tile's windows cover
+constexpr int LINES = 39;                       // lines of x that are copied for a tile
 constexpr int LINE = 232;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 28;                      // copies of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // by so many threads,
@@ -80,7 +80,7 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
 }
 
 // The tiles of a block: of every image, or, where the windows of every second one begin at the other side of a pair, of
-// these or of the others, so that a block needs one version of the filter.
+// these or of the others, so that a block needs one version of the filter. There are at least two blocks.
 struct Share {
     count_t first, step, tiles;     // numbers of tiles, counted over its images
     int image, images;              // the first of these, and from one to the next
@@ -408,7 +408,7 @@ taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict_
     element* const halos = (element*)(shared + HALOS);
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const int first_k = blockIdx.y * TILE_FILTERS;
-    const Share share = share_of(N, H * W * PIXEL & 1, (count_t)tiles_p * tiles_q);
+    const Share share = share_of(N, H & W & PIXEL & 1, (count_t)tiles_p * tiles_q);
     if (share.first >= share.tiles) return;
     const Pitch pitch = pitch_of(W);
     const bool odd_lines = W * PIXEL & 1;

@@ -29,7 +29,7 @@ constexpr int BLOCKS = 2;                       // times eight filters of a tile
 // times sixteen outputs, two runs of eight, that a warp has at a time, of even columns and of odd ones
 constexpr int MATRICES = 1;
 constexpr int MEMBERS = 4;                      // warps that share out a tile
-constexpr int ITEMS = 4;                        // of a tile for them
+constexpr int ITEMS = 4;                        // of a tile that they share out
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 8;                         // sums of a thread, of sixteen outputs
 constexpr int WINDOW = 98;                      // products of an output
@@ -45,7 +45,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int HALO_ROWS = 14;                   // input rows that a tile's windows cover
-constexpr int LINES = 28;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINES = 28;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 40;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 4;                       // copies of a line: of 16 bytes,
 constexpr int PIECE_LANES = 4;                  // by so many threads,

@@ -31,7 +31,7 @@ constexpr int BLOCKS = 8;                       // times eight filters of a tile
 // times sixteen outputs, two runs of eight, that a warp has at a time, of even columns and of odd ones
 constexpr int MATRICES = 2;
 constexpr int MEMBERS = 4;                      // warps that share out a tile
-constexpr int ITEMS = 4;                        // of a tile for them
+constexpr int ITEMS = 4;                        // of a tile that they share out
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 32;                        // sums of a thread, of sixteen outputs
 constexpr int WINDOW = 147;                     // products of an output
@@ -45,7 +45,7 @@ constexpr int SPAN_QUADS = 21;                  // quads of all spans,
 constexpr int ROW_BYTES = 128;                  // of a filter's products of a step
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int HALO_ROWS = 37;                   // input rows that a tile's windows cover
-constexpr int LINES = 111;                      // input rows that a tile's windows cover, of all channels
+constexpr int LINES = 111;                      // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 48;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 6;                       // copies of a line: of 16 bytes,

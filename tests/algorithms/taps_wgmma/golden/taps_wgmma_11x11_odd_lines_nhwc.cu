@@ -29,7 +29,7 @@ constexpr int BLOCKS = 12;                      // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
 constexpr int MEMBERS = 3;                      // of these groups that share out a tile
-constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
+constexpr int ITEMS = 7;                        // of a tile that they share out: eight runs of eight outputs each
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int EACH = 2;                         // runs whose outputs lie between each other's
 constexpr int OTHER = 1;                        // columns from a lane's output of a run to that of the next run,
@@ -53,7 +53,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int FILTER_BYTES = 73728;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int HALO_ROWS = 39;                   // input rows that a tile's windows cover
-constexpr int LINES = 39;                       // input rows that a tile's windows cover
+constexpr int LINES = 39;                       // lines of x that are copied for a tile
 constexpr int LINE = 712;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 88;                      // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // threads that have one,
@@ -99,7 +99,7 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
 }
 
 // The tiles of a block: of every image, or, where the windows of every second one begin at the other side of a pair, of
-// these or of the others, so that a block needs one version of the filter.
+// these or of the others, so that a block needs one version of the filter. There are at least two blocks.
 struct Share {
     count_t first, step, tiles;     // numbers of tiles, counted over its images
     int image, images;              // the first of these, and from one to the next
@@ -197,7 +197,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }
@@ -469,7 +469,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
     unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const int first_k = blockIdx.y * TILE_FILTERS;
-    const Share share = share_of(N, H * W * PIXEL & 1, (count_t)tiles_p * tiles_q);
+    const Share share = share_of(N, H & W & PIXEL & 1, (count_t)tiles_p * tiles_q);
     if (share.first >= share.tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {

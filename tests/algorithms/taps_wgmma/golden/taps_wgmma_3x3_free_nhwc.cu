@@ -29,7 +29,7 @@ constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int GROUPS = 4;                       // groups of four warps that multiply
 constexpr int MEMBERS = 2;                      // of these groups that share out even columns, or odd ones
-constexpr int ITEMS = 4;                        // of a tile for them: eight runs of eight outputs each
+constexpr int ITEMS = 4;                        // of a tile that they share out: eight runs of eight outputs each
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
 constexpr int BESIDE = 96;                      // and bytes from that window to this one's in shared memory
@@ -52,7 +52,7 @@ constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
-constexpr int LINES = 18;                       // input rows that a tile's windows cover
+constexpr int LINES = 18;                       // lines of x that are copied for a tile
 constexpr int LINE = 112;                       // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 14;                      // pieces of a line: of 16 bytes,
@@ -163,7 +163,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }

@@ -29,7 +29,7 @@ constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int GROUPS = 4;                       // groups of four warps that multiply
 constexpr int MEMBERS = 2;                      // of these groups that share out even columns, or odd ones
-constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
+constexpr int ITEMS = 7;                        // of a tile that they share out: eight runs of eight outputs each
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int SUMS = 16;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
@@ -50,7 +50,7 @@ constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
-constexpr int LINES = 10;                       // input rows that a tile's windows cover
+constexpr int LINES = 10;                       // lines of x that are copied for a tile
 constexpr int LINE = 360;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 44;                      // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // threads that have one,
@@ -179,7 +179,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }

@@ -28,7 +28,7 @@ constexpr int TILE_FILTERS = 24;                // filters of it
 constexpr int BLOCKS = 3;                       // times eight filters of a tile
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
 constexpr int MEMBERS = 3;                      // of these groups that share out a tile
-// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+// of a tile that they share out: eight runs of eight outputs each, of even columns and of odd ones
 constexpr int ITEMS = 3;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
@@ -51,7 +51,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 3072;             // of shared memory: one
 constexpr int FILTER_BYTES = 6144;              // of all of a tile's
 constexpr int HALO_ROWS = 7;                    // input rows that a tile's windows cover
-constexpr int LINES = 14;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINES = 14;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 152;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 18;                      // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // threads that have one,
@@ -185,7 +185,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }

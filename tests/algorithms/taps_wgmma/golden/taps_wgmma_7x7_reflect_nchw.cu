@@ -28,7 +28,7 @@ constexpr int TILE_FILTERS = 8;                 // filters of it
 constexpr int BLOCKS = 1;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int MEMBERS = 2;                      // of these groups that share out a tile
-// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+// of a tile that they share out: eight runs of eight outputs each, of even columns and of odd ones
 constexpr int ITEMS = 2;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
@@ -49,7 +49,7 @@ constexpr int VERSIONS = 2;                     // of the filter: for windows th
 constexpr int VERSION_BYTES = 2048;             // of shared memory: one
 constexpr int FILTER_BYTES = 4096;              // of all of a tile's
 constexpr int HALO_ROWS = 14;                   // input rows that a tile's windows cover
-constexpr int LINES = 28;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINES = 28;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 56;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 6;                       // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 8;                  // threads that have one,

@@ -31,7 +31,7 @@ constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
 constexpr int GROUPS = 3;                       // groups of four warps that multiply
 constexpr int MEMBERS = 3;                      // of these groups that share out a tile
-constexpr int ITEMS = 7;                        // of a tile for them: eight runs of eight outputs each
+constexpr int ITEMS = 7;                        // of a tile that they share out: eight runs of eight outputs each
 constexpr int OTHER = 8;                        // columns from a lane's output of a run to that of the next run,
 constexpr int BESIDE = 96;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 32;                        // sums of a thread
@@ -53,7 +53,7 @@ constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
-constexpr int LINES = 13;                       // input rows that a tile's windows cover
+constexpr int LINES = 13;                       // lines of x that are copied for a tile
 constexpr int LINE = 696;                       // elements from one to the next in shared memory
 constexpr int LEAD = 7;                         // of a line's before the first that a window reads
 constexpr int PIECES = 87;                      // pieces of a line: of 16 bytes,
@@ -172,7 +172,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }

@@ -30,7 +30,7 @@ constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int MEMBERS = 2;                      // of these groups that share out a tile
-// of a tile for them: eight runs of eight outputs each, of even columns and of odd ones
+// of a tile that they share out: eight runs of eight outputs each, of even columns and of odd ones
 constexpr int ITEMS = 4;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
@@ -49,7 +49,7 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
-constexpr int LINES = 39;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINES = 39;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 272;                       // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 34;                      // pieces of a line: of 16 bytes,
@@ -170,7 +170,7 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
             }
         }
     }
-    wc_fence_proxy_async();             // what was written, before what is copied there later
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
     __syncwarp();
     if (thread % 32 == 0) wc_barrier_arrive(landed);
 }
