@@ -31,6 +31,7 @@ FILTER = "filter"               # a program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 SIDE_THREADS = 256              # of a block of the filter's preparation
 STORES = (8, 4, 2, 1)
+MOST_WASTE = 1.34               # of filters of tiles: so often the fewest
 
 
 class PairOptions(Protocol):
@@ -115,6 +116,11 @@ def by_side(spec: KernelSpec) -> bool:
     return spec.layout is Layout.NCHW or is_odd(spec)
 
 
+def sides_of(spec: KernelSpec) -> int:
+    """Sides of a pair that warps, or groups of them, share out: in NHWC each side has its own."""
+    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
+
+
 def versions_of(spec: KernelSpec, options: PairOptions) -> int:
     """Of the filter: windows begin at one side of a pair, or at either."""
     return 2 if is_odd(spec) or has_odd_lines(spec, options) else 1
@@ -197,6 +203,14 @@ def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
 def column_unit(spec: KernelSpec, options: PairOptions) -> int:
     """Filters that a tile has a whole number of: those of the blocks that a lane stores from at once."""
     return COLUMN_UNIT if spec.layout is Layout.NCHW else max(COLUMN_UNIT, LANES_EACH * options.store_vector)
+
+
+def filter_widths(spec: KernelSpec, unit: int, widths: tuple[int, ...]) -> list[int]:
+    """Filters of a tile, whole ``unit``s: of ``widths``, or all, those that waste little."""
+    whole = -(-spec.k // unit) * unit
+    fitting = {f for f in (*widths, whole) if f <= min(whole, max(widths)) and f % unit == 0}
+    least = min(-(-spec.k // f) * f for f in fitting)
+    return sorted(f for f in fitting if -(-spec.k // f) * f <= MOST_WASTE * least)
 
 
 def apart_of(spec: KernelSpec) -> int:

@@ -12,13 +12,12 @@ from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_side, depths_of, halo, is_free,
-                                                 partly_stored, runs_fit, store_width)
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_side, depths_of, filter_widths, halo,
+                                                 is_free, partly_stored, runs_fit, sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (MOST_REGISTERS, filter_unit, item_outputs, items_of, planned_registers, resolved, shared_bytes,
-                      side_warps)
+from .numbers import (MOST_REGISTERS, filter_unit, item_outputs, items_of, planned_registers, resolved, shared_bytes)
 from .options import TapsMmaOptions
 
 WARPS = (4, 8)
@@ -54,7 +53,7 @@ def fits(spec: KernelSpec, options: TapsMmaOptions) -> bool:
 
 def is_shared_out(spec: KernelSpec, options: TapsMmaOptions) -> bool:
     """Whether warps share out a tile's outputs."""
-    return (runs_fit(spec, options) and options.warps % side_warps(spec) == 0
+    return (runs_fit(spec, options) and options.warps % sides_of(spec) == 0
             and options.tile_p * options.tile_q % item_outputs(spec, options) == 0)
 
 
@@ -62,16 +61,13 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,)) -> Iterator[Ta
     """Every tile that fits: filters in tiles that waste little."""
     store = store_width(spec, None)
     unit = filter_unit(spec, TapsMmaOptions(store_vector=store))
-    whole = -(-spec.k // unit) * unit
-    widths = {f for f in (*FILTERS, whole) if f <= min(whole, max(FILTERS)) and f % unit == 0}
-    least = min(-(-spec.k // f) * f for f in widths)
-    for filters in sorted(f for f in widths if -(-spec.k // f) * f <= 1.34 * least):
+    for filters in filter_widths(spec, unit, FILTERS):
         for warps, matrices, items, tile_q, vector in itertools.product(WARPS, MATRICES, ITEMS, TILE_Q, vectors):
             made = TapsMmaOptions(tile_q=tile_q, filters=filters, matrices=matrices, warps=warps, vector=vector,
                                   store_vector=store)
-            if planned_registers(spec, made) > MOST_REGISTERS - LEAST_REGISTERS_FREE or warps % side_warps(spec):
+            if planned_registers(spec, made) > MOST_REGISTERS - LEAST_REGISTERS_FREE or warps % sides_of(spec):
                 continue
-            outputs = item_outputs(spec, made) * (warps // side_warps(spec)) * items
+            outputs = item_outputs(spec, made) * (warps // sides_of(spec)) * items
             if outputs % tile_q:
                 continue
             made = replace(made, tile_p=outputs // tile_q)

@@ -11,8 +11,8 @@ from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS
 from warpconv.codegen.parts.occupancy import fitting_blocks
 from warpconv.codegen.parts.wgmma import ROW_BYTES
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side,
-                                                 column_unit, halo, held_versions, is_free, pair_fields,
-                                                 quads_of, version_bytes)
+                                                 column_unit, halo, held_versions, is_free, pair_fields, quads_of,
+                                                 sides_of, version_bytes)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -56,11 +56,6 @@ def item_outputs(spec: KernelSpec, options: TapsMmaOptions) -> int:
     return MATRIX_ROWS * options.matrices * (2 if by_side(spec) else 1)
 
 
-def side_warps(spec: KernelSpec) -> int:
-    """Warps that share out the sides of a run: in NHWC each side has its own."""
-    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
-
-
 def items_of(spec: KernelSpec, options: TapsMmaOptions) -> int:
     """What warps, or those of a side, have to do for a tile."""
     return options.tile_p * options.tile_q // item_outputs(spec, options)
@@ -94,6 +89,6 @@ def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Arg
     fields = pair_fields(spec, options)
     return TapsMmaNumbers(
         **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
-        registers=planned_registers(spec, options), members=options.warps // side_warps(spec),
-        items=items_of(spec, options), sides_apart=side_warps(spec) == 2, halos_at=fields["filter_bytes"],
+        registers=planned_registers(spec, options), members=options.warps // sides_of(spec),
+        items=items_of(spec, options), sides_apart=sides_of(spec) == 2, halos_at=fields["filter_bytes"],
         shared_bytes=shared_bytes(spec, options), copiers=options.warps)

@@ -12,12 +12,13 @@ from warpconv.codegen.hardware import QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of, halo,
-                                                 is_free, other_of, partly_stored, runs_fit, store_width)
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of,
+                                                 filter_widths, halo, is_free, other_of, partly_stored, runs_fit,
+                                                 sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import item_outputs, items_of, more_registers, planned_registers, shared_bytes, side_groups
+from .numbers import (item_outputs, items_of, more_registers, planned_registers, shared_bytes)
 from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
@@ -60,7 +61,7 @@ def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     """Whether groups of warps share out a tile's outputs; in NCHW evenly, since the two turns of the last ones
     would wait for groups that have nothing left."""
     evenly = options.groups if spec.layout is Layout.NCHW else 1
-    return (runs_fit(spec, options) and options.groups % side_groups(spec) == 0
+    return (runs_fit(spec, options) and options.groups % sides_of(spec) == 0
             and options.tile_p * options.tile_q % (item_outputs(spec) * evenly) == 0)
 
 
@@ -69,11 +70,8 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
     """Every tile that fits: filters in tiles that waste little."""
     store = store_width(spec, None)
     unit = column_unit(spec, TapsWgmmaOptions(store_vector=store))
-    whole = -(-spec.k // unit) * unit
-    widths = {f for f in (*FILTERS, whole) if f <= min(whole, max(FILTERS)) and f % unit == 0}
-    least = min(-(-spec.k // f) * f for f in widths)
-    sides = side_groups(spec)
-    for filters in sorted(f for f in widths if -(-spec.k // f) * f <= 1.34 * least):
+    sides = sides_of(spec)
+    for filters in filter_widths(spec, unit, FILTERS):
         for groups in GROUPS:
             outputs = item_outputs(spec) * (groups // sides)
             tiles = [(outputs * items // tile_q, tile_q) for items, tile_q in itertools.product(ITEMS, TILE_Q)]
@@ -127,7 +125,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     """Of a tile: a group's stores beside all groups' products."""
     of_depth = (DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if is_free(spec, options) else 0.0)
                 + (0.0 if other_of(spec, options) else APART_CYCLES))
-    items = (items_of(spec, options) / (options.groups // side_groups(spec))
+    items = (items_of(spec, options) / (options.groups // sides_of(spec))
              * (2 if spec.layout is Layout.NCHW else 1))        # 64 outputs each
     widest = PAIR if spec.layout is Layout.NCHW else max(STORES)
     stores = 1 + NARROW_SHARE[spec.layout] * (widest // options.store_vector - 1)

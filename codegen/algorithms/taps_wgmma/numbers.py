@@ -8,7 +8,8 @@ from warpconv.codegen.parts.first_layers import LANES_EACH, finds_pixels
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
                                           registers_left)
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side, halo,
-                                                 held_versions, pair_fields, quads_of, steps_of, version_bytes)
+                                                 held_versions, pair_fields, quads_of, sides_of, steps_of,
+                                                 version_bytes)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -81,11 +82,6 @@ def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return min(MOST_SETS, steps_of(spec, options))
 
 
-def side_groups(spec: KernelSpec) -> int:
-    """Groups of warps that share out the sides of a run: in NHWC each side has its own."""
-    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
-
-
 def item_outputs(spec: KernelSpec) -> int:
     """Of a tile that are shared out at a time: 64, and in NCHW, or for groups of either side, as many besides."""
     return ROWS * (2 if by_side(spec) else 1)
@@ -104,6 +100,6 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     return TapsWgmmaNumbers(
         **fields, arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), sets=sets_of(spec, options),
-        in_turns=in_turns(options), sides_apart=side_groups(spec) == 2, members=options.groups // side_groups(spec),
+        in_turns=in_turns(options), sides_apart=sides_of(spec) == 2, members=options.groups // sides_of(spec),
         items=items_of(spec, options), bulk=is_bulk(spec), lag=options.buffers - 2, halos_at=filters,
         barriers_at=filters + options.buffers * ITEMSIZE * elements, shared_bytes=shared_bytes(spec, options))
