@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from ..classes import dataclass
+from ..classes import dataclass, replace
 from ..dtypes import Layout
 from ..hardware import LANES, SECTOR_BYTES
 from ..plan import Argument, Blocks, Launch, Preparation, Role, Workspace
@@ -20,6 +20,7 @@ from .arguments import demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
 from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
+from .window_banks import Runs, apart
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
 
 ITEMSIZE = 2
@@ -36,7 +37,8 @@ MOST_WASTE = 1.34               # of filters of tiles: so often the fewest
 
 class PairOptions(Protocol):
     """The plan values that these are made of: a tile's rows, columns and filters, whether lines of x begin with 16
-    bytes (``vector`` = WIDE) or anywhere (1), and outputs of a store."""
+    bytes (``vector`` = WIDE) or anywhere (1), outputs of a store, and whether outputs of whole rows are put together in
+    shared memory before they are stored."""
 
     @property
     def tile_p(self) -> int: ...
@@ -52,6 +54,9 @@ class PairOptions(Protocol):
 
     @property
     def store_vector(self) -> int: ...
+
+    @property
+    def staged(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -111,14 +116,20 @@ def is_odd(spec: KernelSpec) -> bool:
     return spec.stride[1] * pixel_of(spec) % PAIR == 1
 
 
-def by_side(spec: KernelSpec) -> bool:
-    """Whether even and odd columns are products of their own: in NCHW two neighbours make a word of y."""
-    return spec.layout is Layout.NCHW or is_odd(spec)
+def has_words(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a thread stores words of two neighbouring columns from its sums: in NCHW, but where rows are put together
+    first."""
+    return spec.layout is Layout.NCHW and not options.staged
 
 
-def sides_of(spec: KernelSpec) -> int:
+def by_side(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether even and odd columns are products of their own."""
+    return has_words(spec, options) or is_odd(spec)
+
+
+def sides_of(spec: KernelSpec, options: PairOptions) -> int:
     """Sides of a pair that warps, or groups of them, share out: in NHWC each side has its own."""
-    return 2 if by_side(spec) and spec.layout is Layout.NHWC else 1
+    return 2 if by_side(spec, options) and spec.layout is Layout.NHWC else 1
 
 
 def versions_of(spec: KernelSpec, options: PairOptions) -> int:
@@ -163,8 +174,8 @@ def is_moving(spec: KernelSpec, options: PairOptions) -> bool:
 
 
 def is_free(spec: KernelSpec, options: PairOptions) -> bool:
-    """Whether the side that a window begins at, and no number of the text, finds its factors' places."""
-    return is_moving(spec, options) and versions_of(spec, options) > 1
+    """Whether the side that a window begins at, which is not its block's, finds its factors' places."""
+    return is_moving(spec, options) and versions_of(spec, options) > 1 and not by_parity(spec, options)
 
 
 def quads_of(spec: KernelSpec, options: PairOptions) -> tuple[int, int]:
@@ -185,7 +196,16 @@ def steps_of(spec: KernelSpec, options: PairOptions) -> int:
 def halo(spec: KernelSpec, options: PairOptions) -> Lines:
     """A tile's pixels in shared memory, with what pairs have behind a window."""
     beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
-    return lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
+    lines = lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
+    return apart(lines, _runs(spec, options)) if options.vector == WIDE else lines
+
+
+def _runs(spec: KernelSpec, options: PairOptions) -> Runs:
+    """A window's, as window_banks looks at them."""
+    pixel, by_tap = pixel_of(spec), spec.dilation[1] > 1
+    shape = (spec.c // pixel, spec.r, spec.s if by_tap else 1)
+    return Runs(pairs=run_pairs(spec, options), shape=shape, down=spec.dilation[0], across=spec.dilation[1] * pixel,
+                step=apart_of(spec, options) * spec.stride[1] * pixel)
 
 
 def version_bytes(spec: KernelSpec, options: PairOptions) -> int:
@@ -193,10 +213,11 @@ def version_bytes(spec: KernelSpec, options: PairOptions) -> int:
     return steps_of(spec, options) * options.filters * ROW_BYTES
 
 
-def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
+def store_width(spec: KernelSpec, shape: ConvShape | None, staged: bool = False) -> int:
     """Outputs of a store that lie side by side."""
     if spec.layout is Layout.NCHW:
-        return PAIR if shape is not None and shape.q % PAIR == 0 else 1
+        return next((width for width in ((WIDE, PAIR) if staged else (PAIR,)) if shape is not None
+                     and shape.q % width == 0), 1)
     return next(width for width in STORES if spec.k % width == 0)
 
 
@@ -213,10 +234,10 @@ def filter_widths(spec: KernelSpec, unit: int, widths: tuple[int, ...]) -> list[
     return sorted(f for f in fitting if -(-spec.k // f) * f <= MOST_WASTE * least)
 
 
-def apart_of(spec: KernelSpec) -> int:
+def apart_of(spec: KernelSpec, options: PairOptions) -> int:
     """Columns from one output of a run to the next: one, or those of one side, where the eight windows' loads lie in as
     many words as there are banks, or else so many that they meet in no bank: an odd multiple of 16 bytes."""
-    least, step, banks = 2 if by_side(spec) else 1, spec.stride[1] * pixel_of(spec), LANES
+    least, step, banks = 2 if by_side(spec, options) else 1, spec.stride[1] * pixel_of(spec), LANES
     quad, last = LANES_EACH * PAIR, (RUN - 1) * step
     if spec.layout is Layout.NCHW or least * last // PAIR + LANES_EACH <= banks:
         return least
@@ -225,8 +246,8 @@ def apart_of(spec: KernelSpec) -> int:
 
 def other_of(spec: KernelSpec, options: PairOptions) -> int:
     """Columns from a lane's output of a run to that of the warp's other one, where both always lie in one row; or 0."""
-    least = 2 if by_side(spec) else 1
-    apart = apart_of(spec)
+    least = 2 if by_side(spec, options) else 1
+    apart = apart_of(spec, options)
     if apart // least % 2 == 0:         # between each other's: the first at a multiple of twice the distance
         return least if options.tile_q % (2 * least) == 0 else 0
     return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
@@ -246,7 +267,7 @@ class PartlyStored:
 
 def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost: PartlyStored) -> float:
     """Bytes more than a layer's that its stores cost."""
-    if spec.layout is Layout.NHWC or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
+    if not has_words(spec, options) or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
         return 0.0
     written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - cost.kept * spec.hardware.l2_bytes)
     narrow = cost.narrow * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** cost.power
@@ -257,10 +278,10 @@ def runs_fit(spec: KernelSpec, options: PairOptions) -> bool:
     """Whether a tile's columns begin with 16 bytes where lines do and have whole pairs of sides, runs that lie between
     each other are all there, and few go on in the next row, whose outputs may meet in banks."""
     whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
-    apart = RUN * apart_of(spec)
+    apart = RUN * apart_of(spec, options)
     alike = options.tile_q % apart == 0 or options.tile_q > 2 * apart
     return (whole and alike and options.tile_p * options.tile_q % apart == 0
-            and not (by_side(spec) and options.tile_q % PAIR))
+            and not (by_side(spec, options) and options.tile_q % PAIR))
 
 
 def layer_refusal(spec: KernelSpec, options: PairOptions) -> str | None:
@@ -271,7 +292,7 @@ def layer_refusal(spec: KernelSpec, options: PairOptions) -> str | None:
     if options.vector == 1 and spec.stride[0] % PAIR and not is_odd(spec) and pixel_of(spec) % PAIR:
         return (f"strides of {spec.stride[0]} and {spec.stride[1]} with vector = 1: rows of outputs begin at either "
                 f"side of a pair by turns (vector = {WIDE}, of lines of whole 16 bytes, is served)")
-    stores = STORES if spec.layout is Layout.NHWC else (PAIR, 1)
+    stores = STORES if spec.layout is Layout.NHWC else (*((WIDE,) if options.staged else ()), PAIR, 1)
     if options.store_vector not in stores or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, stores))}; in NHWC a divisor of K)"
     return None
@@ -284,6 +305,8 @@ def pair_arguments(spec: KernelSpec, options: PairOptions) -> tuple[Argument, ..
     if spec.layout is Layout.NCHW:
         asked["Q"] = options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)
+    if options.staged:
+        arguments = tuple(replace(a, at_most=options.tile_q) if a.name == "Q" else a for a in arguments)
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
 
 
@@ -309,7 +332,7 @@ def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:
     image = patterns_of(spec, options) * filter_tiles * versions * of_version // ITEMSIZE
     length, spans = run_of(spec)
     pairs, quads = run_pairs(spec, options), quads_of(spec, options)
-    apart, other = apart_of(spec), other_of(spec, options)
+    apart, other = apart_of(spec, options), other_of(spec, options)
     return dict(
         whole_lines=options.vector == WIDE, products=spec.reduction, run_length=length, spans=spans,
         by_tap=spec.dilation[1] > 1, depths=depths_of(spec, options), steps=steps_of(spec, options),
@@ -319,8 +342,9 @@ def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:
         moving=is_moving(spec, options), patterns=patterns_of(spec, options), version_bytes=of_version,
         filter_tiles=filter_tiles, filter_bytes=held_versions(spec, options) * of_version, image=image,
         prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
-        together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1, by_side=by_side(spec),
-        apart=apart, each=apart // (2 if by_side(spec) else 1), other=other,
+        together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
+        by_side=by_side(spec, options),
+        apart=apart, each=apart // (2 if by_side(spec, options) else 1), other=other,
         beside=ITEMSIZE * other * spec.stride[1] * pixel, halo_rows=lines.rows, pixel=pixel, odd_pixel=is_odd(spec),
         turning=is_odd(spec) and has_odd_lines(spec, options), line=lines.line, lead=lines.lead, pieces=lines.pieces,
         piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=lines.rows * (spec.c // pixel),

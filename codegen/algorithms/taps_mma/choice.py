@@ -53,7 +53,7 @@ def fits(spec: KernelSpec, options: TapsMmaOptions) -> bool:
 
 def is_shared_out(spec: KernelSpec, options: TapsMmaOptions) -> bool:
     """Whether warps share out a tile's outputs."""
-    return (runs_fit(spec, options) and options.warps % sides_of(spec) == 0
+    return (runs_fit(spec, options) and options.warps % sides_of(spec, options) == 0
             and options.tile_p * options.tile_q % item_outputs(spec, options) == 0)
 
 
@@ -65,9 +65,9 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,)) -> Iterator[Ta
         for warps, matrices, items, tile_q, vector in itertools.product(WARPS, MATRICES, ITEMS, TILE_Q, vectors):
             made = TapsMmaOptions(tile_q=tile_q, filters=filters, matrices=matrices, warps=warps, vector=vector,
                                   store_vector=store)
-            if planned_registers(spec, made) > MOST_REGISTERS - LEAST_REGISTERS_FREE or warps % sides_of(spec):
+            if planned_registers(spec, made) > MOST_REGISTERS - LEAST_REGISTERS_FREE or warps % sides_of(spec, made):
                 continue
-            outputs = item_outputs(spec, made) * (warps // sides_of(spec)) * items
+            outputs = item_outputs(spec, made) * (warps // sides_of(spec, made)) * items
             if outputs % tile_q:
                 continue
             made = replace(made, tile_p=outputs // tile_q)
@@ -103,7 +103,7 @@ def cycles(spec: KernelSpec, options: TapsMmaOptions, shape: ConvShape) -> float
 
 def _tile_cycles(spec: KernelSpec, options: TapsMmaOptions) -> float:
     """Of a tile: its products beside the loads of their factors, and its stores."""
-    items = items_of(spec, options) * (2 if by_side(spec) else 1)
+    items = items_of(spec, options) * (2 if by_side(spec, options) else 1)
     blocks, depths = options.filters / MATRIX_COLUMNS, depths_of(spec, options)
     factor = FACTOR_CYCLES + (MOVING_CYCLES if is_free(spec, options) else 0.0)
     of_depth = beside(PRODUCT_CYCLES * options.matrices * blocks, factor * options.matrices + FILTER_CYCLES * blocks,

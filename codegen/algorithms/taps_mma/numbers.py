@@ -53,7 +53,7 @@ def filter_unit(spec: KernelSpec, options: TapsMmaOptions) -> int:
 
 def item_outputs(spec: KernelSpec, options: TapsMmaOptions) -> int:
     """Of a tile that are shared out at a time: a warp's, and where sides are products of their own as many besides."""
-    return MATRIX_ROWS * options.matrices * (2 if by_side(spec) else 1)
+    return MATRIX_ROWS * options.matrices * (2 if by_side(spec, options) else 1)
 
 
 def items_of(spec: KernelSpec, options: TapsMmaOptions) -> int:
@@ -89,6 +89,6 @@ def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Arg
     fields = pair_fields(spec, options)
     return TapsMmaNumbers(
         **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
-        registers=planned_registers(spec, options), members=options.warps // sides_of(spec),
-        items=items_of(spec, options), sides_apart=sides_of(spec) == 2, halos_at=fields["filter_bytes"],
+        registers=planned_registers(spec, options), members=options.warps // sides_of(spec, options),
+        items=items_of(spec, options), sides_apart=sides_of(spec, options) == 2, halos_at=fields["filter_bytes"],
         shared_bytes=shared_bytes(spec, options), copiers=options.warps)

@@ -22,3 +22,8 @@ class TapsMmaOptions:
     vector: int = 1
     store_vector: int = 1
     min_blocks: int = DERIVED
+
+    @property
+    def staged(self) -> bool:
+        """Outputs go straight to y."""
+        return False

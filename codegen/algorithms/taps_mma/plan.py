@@ -79,7 +79,7 @@ def _tile_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
     if options.filters % unit or options.filters <= 0:
         return f"filters = {options.filters} (a multiple of {unit})"
     if options.tile_p < 1 or options.tile_q < 1 or not is_shared_out(spec, options):
-        whole = math.lcm(item_outputs(spec, options), RUN * apart_of(spec))
+        whole = math.lcm(item_outputs(spec, options), RUN * apart_of(spec, options))
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {whole}, or "
                 f"{options.warps} warps do not share it out")
     return None

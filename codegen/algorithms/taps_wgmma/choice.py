@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import QUARTERS
+from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of,
-                                                 filter_widths, halo, is_free, other_of, partly_stored, runs_fit,
-                                                 sides_of, store_width)
+from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, by_parity, by_side, column_unit,
+                                                 depths_of, filter_widths, halo, has_words, is_free, other_of,
+                                                 partly_stored, runs_fit, sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (item_outputs, items_of, more_registers, planned_registers, shared_bytes)
-from .options import Order, TapsWgmmaOptions
+from .numbers import MOST_STAGED, item_outputs, items_of, more_registers, planned_registers, shared_bytes
+from .options import Order, Stores, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
 BUFFERS = (2, 3, 4)
@@ -29,6 +30,9 @@ ITEMS = (1, 2, 4)                   # of a group in a tile
 # Others, whose groups share out several tiles, or whose runs go on from row to row
 OTHER_TILES = ((8, 24), (16, 24), (8, 40), (8, 48), (8, 56), (16, 56), (4, 112), (8, 112))
 FILTERS = (16, 32, 64, 96, 128)
+STAGED_OUTPUTS = (192, 1024)         # of a filter in a tile that is put together before it is stored,
+WHOLE_ROWS = (16, 32, 56, 64, 112, 128, 224, 256)   # and their columns, where those of y are not known
+WIDER = 40                          # fewer than so many more columns than y's
 # Cycles of a multiprocessor at wgmma.CLOCK, fitted to 495 plans of 28 layers (first layers of 1 to 12 channels; batch
 # 128 to 1, both layouts), timed on an H200 on 2026-11-29: of these the plan that is chosen takes 1.03 times as long as
 # the quickest in the mean
@@ -48,6 +52,13 @@ NEXT_CYCLES = 186.0         # from a tile to the next
 START_CYCLES = 4750.0
 MEMORY_SHARE = 0.983        # of the bytes, at the speed of a copy
 MEMORY_POWER = 2.35         # how far the longer of memory and arithmetic hides the other
+# Where each group has tiles of its own, fitted to 291 plans of 14 layers in NCHW that day: 1.02 times as long in the
+# mean. What a group takes alone: of an instruction, of 64 outputs besides, of each filter of these, of a tile
+ALONE_DEPTH_CYCLES, ALONE_ITEM_CYCLES, ALONE_COLUMN_CYCLES, ALONE_TILE_CYCLES = 41.5, 324.0, 2.77, 583.0
+ALONE_SHARE = 0.68          # and of the copies of its next tile, where pixels have but one buffer for each group
+ROWS_DEPTH_CYCLES, ROWS_STORE_CYCLES = 46.8, 3.57   # of the whole multiprocessor: an instruction, a store of a warp
+ROWS_POWER = 3.82           # how far the longer of these and a group's own time hides the other
+ROWS_START_CYCLES, ROWS_MEMORY_SHARE = 5400.0, 1.27
 PARTLY = PartlyStored(whole=3.86, narrow=6.13, power=0.104, kept=0.206)
 
 
@@ -57,30 +68,54 @@ def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
             and planned_registers(spec, options) <= more_registers(options))
 
 
+def serves_all(options: TapsWgmmaOptions) -> bool:
+    """Whether buffers are as many for each group that has tiles of its own: a group then waits for no phase of a
+    barrier before it has seen the one before."""
+    return not options.staged or options.buffers % options.groups == 0
+
+
 def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
-    """Whether groups of warps share out a tile's outputs; in NCHW evenly, since the two turns of the last ones
-    would wait for groups that have nothing left."""
-    evenly = options.groups if spec.layout is Layout.NCHW else 1
-    return (runs_fit(spec, options) and options.groups % sides_of(spec) == 0
-            and options.tile_p * options.tile_q % (item_outputs(spec) * evenly) == 0)
+    """Whether groups of warps share out a tile's outputs, or have a tile each; those that store words of two columns
+    evenly, since the two turns of the last ones would wait for groups that have nothing left."""
+    evenly = options.groups if has_words(spec, options) else 1
+    return (runs_fit(spec, options) and options.groups % sides_of(spec, options) == 0
+            and options.tile_p * options.tile_q % (item_outputs(spec, options) * evenly) == 0
+            and not (options.staged and (options.tile_q % (RUN * (PAIR if by_side(spec, options) else 1))
+                                         or options.tile_p * options.tile_q > MOST_STAGED)))
 
 
-def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple[int, ...] = BUFFERS
-               ) -> Iterator[TapsWgmmaOptions]:
-    """Every tile that fits: filters in tiles that waste little."""
+def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple[int, ...] = BUFFERS,
+               columns: int | None = None) -> Iterator[TapsWgmmaOptions]:
+    """Every tile that fits: filters in tiles that waste little; where tiles are put together in shared memory, of
+    whole rows of at most ``columns``, which a few wider ones have, too."""
     store = store_width(spec, None)
     unit = column_unit(spec, TapsWgmmaOptions(store_vector=store))
-    sides = sides_of(spec)
-    for filters in filter_widths(spec, unit, FILTERS):
-        for groups in GROUPS:
-            outputs = item_outputs(spec) * (groups // sides)
-            tiles = [(outputs * items // tile_q, tile_q) for items, tile_q in itertools.product(ITEMS, TILE_Q)]
-            for (tile_p, tile_q), vector in itertools.product((*tiles, *OTHER_TILES), vectors):
-                made = TapsWgmmaOptions(tile_p=tile_p, tile_q=tile_q, filters=filters, groups=groups, vector=vector,
-                                        store_vector=store)
+    for way in Stores if spec.layout is Layout.NCHW else (Stores.DIRECT,):
+        for filters, groups in itertools.product(filter_widths(spec, unit, FILTERS), GROUPS):
+            first = TapsWgmmaOptions(filters=filters, groups=groups, store_vector=store, stores=way)
+            tiles = _whole_rows(spec, first, columns) if first.staged else _tiles(spec, first)
+            for (tile_p, tile_q), vector in itertools.product(tiles, vectors):
+                made = replace(first, tile_p=tile_p, tile_q=tile_q, vector=vector)
                 if tile_p and is_shared_out(spec, made):
-                    yield from (one for of, order in itertools.product(buffers, Order)
-                                if fits(spec, one := replace(made, buffers=of, order=order)))
+                    ways = itertools.product(*((BUFFERS, (Order.FREE,)) if made.staged else (buffers, Order)))
+                    yield from (one for of, order in ways
+                                if serves_all(one := replace(made, buffers=of, order=order)) and fits(spec, one))
+
+
+def _tiles(spec: KernelSpec, options: TapsWgmmaOptions) -> list[tuple[int, int]]:
+    """Rows and columns that groups share out, and others."""
+    outputs = item_outputs(spec, options) * (options.groups // sides_of(spec, options))
+    return [*((outputs * items // tile_q, tile_q) for items, tile_q in itertools.product(ITEMS, TILE_Q)), *OTHER_TILES]
+
+
+def _whole_rows(spec: KernelSpec, options: TapsWgmmaOptions, columns: int | None) -> Iterator[tuple[int, int]]:
+    """Rows that are a whole number of items, as many as have so many outputs."""
+    widths = WHOLE_ROWS if columns is None else range(-(-columns // RUN) * RUN, columns + WIDER, RUN)
+    item = item_outputs(spec, options)
+    for tile_q in widths:
+        rows = item // math.gcd(item, tile_q)
+        yield from ((tile_p, tile_q) for tile_p in range(rows, STAGED_OUTPUTS[1] // tile_q + 1, rows)
+                    if tile_p * tile_q >= STAGED_OUTPUTS[0])
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions:
@@ -91,9 +126,9 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions
         return next(candidates(spec, (1, WIDE)))
     shape = shape.with_batch(assumed_batch(shape))
     width = line_width(spec, shape, WIDE)
-    found = (list(candidates(spec, (width,), WANTED_BUFFERS))
+    found = (list(candidates(spec, (width,), WANTED_BUFFERS, shape.q))
              or [replace(next(candidates(spec, (WIDE,))), vector=width)])
-    made = (replace(options, store_vector=store_width(spec, shape)) for options in found)
+    made = (replace(options, store_vector=store_width(spec, shape, options.staged)) for options in found)
     return min(made, key=lambda options: cycles(spec, options, shape))
 
 
@@ -104,10 +139,13 @@ def cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> flo
     copied = (TILE_CYCLES + lines.rows * (spec.c // pixel_of(spec)) * (LINE_CYCLES + PIECE_CYCLES * lines.pieces)
               + (EDGE_CYCLES if any(map(any, spec.padding)) else 0.0))
     waited = (copied + WAIT_CYCLES) / (options.buffers - 1)
-    each = max(_tile_cycles(spec, options), copied, waited) + SEEN_SHARE * copied + NEXT_CYCLES
+    of_tile = (_rows_cycles(spec, options, shape, copied + WAIT_CYCLES) if options.staged
+               else _tile_cycles(spec, options))
+    each = max(of_tile, copied, waited) + SEEN_SHARE * copied + NEXT_CYCLES
     arithmetic = _rounds(spec, options, shape) * each
-    moved = MEMORY_SHARE * shape.bytes_moved + partly_stored(spec, options, shape, PARTLY)
-    return START_CYCLES + beside(arithmetic, moved / spec.hardware.copied_bytes, MEMORY_POWER)
+    start, share = (ROWS_START_CYCLES, ROWS_MEMORY_SHARE) if options.staged else (START_CYCLES, MEMORY_SHARE)
+    moved = share * shape.bytes_moved + partly_stored(spec, options, shape, PARTLY)
+    return start + beside(arithmetic, moved / spec.hardware.copied_bytes, MEMORY_POWER)
 
 
 def _rounds(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> int:
@@ -125,14 +163,24 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
     """Of a tile: a group's stores beside all groups' products."""
     of_depth = (DEPTH_CYCLES + COLUMN_CYCLES * options.filters + (MOVING_CYCLES if is_free(spec, options) else 0.0)
                 + (0.0 if other_of(spec, options) else APART_CYCLES))
-    items = (items_of(spec, options) / (options.groups // sides_of(spec))
-             * (2 if spec.layout is Layout.NCHW else 1))        # 64 outputs each
+    items = (items_of(spec, options) / (options.groups // sides_of(spec, options))
+             * (2 if has_words(spec, options) else 1))          # 64 outputs each
     widest = PAIR if spec.layout is Layout.NCHW else max(STORES)
     stores = 1 + NARROW_SHARE[spec.layout] * (widest // options.store_vector - 1)
     stored = STORE_CYCLES[spec.layout] * stores * options.filters / COLUMN_UNIT
     multiplied = options.groups * (depths_of(spec, options) * of_depth
                                    + (TURN_CYCLES if options.order is Order.TURNS else 0.0))
     return items * beside(stored, multiplied, FREE_POWER if options.order is Order.FREE else TURNS_POWER)
+
+
+def _rows_cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape, copied: float) -> float:
+    """From a tile to the next where each group has its own: a group's time for one beside what all of them share."""
+    items, depths = items_of(spec, options), depths_of(spec, options)
+    stores = -(-min(options.tile_p, shape.p) * shape.q // (LANES * max(PAIR, options.store_vector)))
+    alone = (items * (ALONE_DEPTH_CYCLES * depths + ALONE_ITEM_CYCLES + ALONE_COLUMN_CYCLES * options.filters)
+             + ALONE_TILE_CYCLES + (ALONE_SHARE * copied if options.buffers == options.groups else 0.0))
+    return beside(ROWS_DEPTH_CYCLES * items * depths + ROWS_STORE_CYCLES * options.filters * stores,
+                  alone / options.groups, ROWS_POWER)
 
 
 def instructions(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.parts.first_layers import LANES_EACH, finds_pixels
+from warpconv.codegen.hardware import LANES
+from warpconv.codegen.parts.first_layers import LANES_EACH, PAIR, finds_pixels
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
                                           registers_left)
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side, halo,
-                                                 held_versions, pair_fields, quads_of, sides_of, steps_of,
+                                                 has_words, held_versions, pair_fields, quads_of, sides_of, steps_of,
                                                  version_bytes)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
@@ -16,10 +17,15 @@ from warpconv.codegen.spec import KernelSpec
 from .options import Order, TapsWgmmaOptions
 
 COPIERS = 4                     # warps that copy pixels
+STAGE_BESIDE = 8                # elements: 16 bytes, so that of eight filters none's cell meets another's in a bank
+ROW_DIGITS = 21                 # binary, behind an output's row in a product (templates/taps_wgmma/staged.cuh.jinja):
+MOST_STAGED = 1024              # outputs of a tile, for which the product is exact and no larger than a word
+MOST_AT_ONCE = 4                # stores of a lane at once
 FEWER_REGISTERS = 56            # of a thread that copies
 MOST_REGISTERS = 224
 # of a thread that multiplies, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 44, Layout.NCHW: 64}
+STAGED_REGISTERS_BESIDE = 44
 MOST_SETS = 3
 
 
@@ -38,10 +44,16 @@ class TapsWgmmaNumbers(PairNumbers):
     members: int                # groups of warps that share out a tile, or a side of it
     items: int                  # that these have of it: 64 outputs, of either side in NCHW
     bulk: bool                  # whether a line is one copy, but for its ends
+    stage_line: int             # elements from a filter's outputs of a tile to the next's, where they are put together,
+    stage: int                  # and of all
+    stages_at: int
+    rounds: int                 # stores of a lane of a filter's outputs of a tile,
+    at_once: int                # and at once
     lag: int                    # tiles whose copies are on their way while the next one's begin
     halos_at: int
     barriers_at: int
     shared_bytes: int
+    row_digits: int = ROW_DIGITS
     copiers: int = COPIERS
     step_depths: int = STEP_DEPTHS
     depth_cells: int = DEPTH * ITEMSIZE // CELL_BYTES
@@ -57,7 +69,18 @@ def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a block: filters, pixels, barriers."""
     return (held_versions(spec, options) * version_bytes(spec, options)
             + options.buffers * (ITEMSIZE * halo(spec, options).elements + 2 * BARRIER_BYTES)
+            + stages_of(options) * ITEMSIZE * stage_line(options) * options.filters
             + (options.groups + 1 if in_turns(options) else 1) * BARRIER_BYTES)
+
+
+def stages_of(options: TapsWgmmaOptions) -> int:
+    """Tiles of outputs that are put together at a time: a group's each."""
+    return options.groups if options.staged else 0
+
+
+def stage_line(options: TapsWgmmaOptions) -> int:
+    """Elements from a filter's outputs of a tile to the next's."""
+    return options.tile_p * options.tile_q + STAGE_BESIDE
 
 
 def in_turns(options: TapsWgmmaOptions) -> bool:
@@ -72,9 +95,10 @@ def more_registers(options: TapsWgmmaOptions) -> int:
 
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: sums, places of factors, and factors of so many steps."""
-    sums = options.filters * ROWS // WARP_GROUP * (2 if spec.layout is Layout.NCHW else 1)
+    sums = options.filters * ROWS // WARP_GROUP * (2 if has_words(spec, options) else 1)
     factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
-    return sums + quads_of(spec, options)[1] + factors + REGISTERS_BESIDE[spec.layout]
+    return sums + quads_of(spec, options)[1] + factors + (
+        STAGED_REGISTERS_BESIDE if options.staged else REGISTERS_BESIDE[spec.layout])
 
 
 def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
@@ -82,24 +106,30 @@ def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return min(MOST_SETS, steps_of(spec, options))
 
 
-def item_outputs(spec: KernelSpec) -> int:
-    """Of a tile that are shared out at a time: 64, and in NCHW, or for groups of either side, as many besides."""
-    return ROWS * (2 if by_side(spec) else 1)
+def item_outputs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of a tile that are shared out at a time: 64, and of words of y, or for groups of either side, as many besides."""
+    return ROWS * (2 if by_side(spec, options) else 1)
 
 
 def items_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """What groups of warps, or those of a side, have to do for a tile, eight runs at a time."""
-    return options.tile_p * options.tile_q // item_outputs(spec)
+    """What groups of warps, or those of a side, have to do for a tile, eight runs at a time; a group that has a tile
+    of its own does both sides."""
+    return options.tile_p * options.tile_q // (ROWS if options.staged else item_outputs(spec, options))
 
 
 def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsWgmmaNumbers:
     """All numbers of plan values that fit together."""
     fields = pair_fields(spec, options)
-    filters, elements = fields["filter_bytes"], fields["halo"]
+    filters, stage = fields["filter_bytes"], stage_line(options) * options.filters
+    rounds = -(-options.tile_p * options.tile_q // (max(PAIR, options.store_vector) * LANES))
+    stages = filters + options.buffers * ITEMSIZE * fields["halo"]
     return TapsWgmmaNumbers(
         **fields, arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), sets=sets_of(spec, options),
-        in_turns=in_turns(options), sides_apart=sides_of(spec) == 2, members=options.groups // sides_of(spec),
-        items=items_of(spec, options), bulk=is_bulk(spec), lag=options.buffers - 2, halos_at=filters,
-        barriers_at=filters + options.buffers * ITEMSIZE * elements, shared_bytes=shared_bytes(spec, options))
+        in_turns=in_turns(options), sides_apart=sides_of(spec, options) == 2,
+        members=options.groups // sides_of(spec, options), items=items_of(spec, options), bulk=is_bulk(spec),
+        lag=options.buffers - 2, halos_at=filters, stage_line=stage_line(options), stage=stage,
+        rounds=rounds, at_once=-(-rounds // -(-rounds // MOST_AT_ONCE)),
+        stages_at=stages, barriers_at=stages + stages_of(options) * ITEMSIZE * stage,
+        shared_bytes=shared_bytes(spec, options))

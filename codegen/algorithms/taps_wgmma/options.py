@@ -14,13 +14,21 @@ class Order(enum.Enum):
     TURNS = "turns"         # one after the other
 
 
+class Stores(enum.Enum):
+    """How outputs get to y."""
+
+    DIRECT = "direct"       # by the threads that have the sums
+    ROWS = "rows"           # each group puts a tile of whole rows together in shared memory first
+
+
 @dataclass(frozen=True)
 class TapsWgmmaOptions:
     """Plan values. A block makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters by ``groups`` groups of four
     warps. Pixels of ``buffers`` tiles are in shared memory at a time. ``order``: whether groups take turns at the
     tensor cores, so that one stores while another multiplies. ``vector``: 8 where every line of x begins with 16
     bytes, 1 where lines may begin anywhere. Outputs are stored ``store_vector`` at a time: filters in NHWC, columns in
-    NCHW."""
+    NCHW. ``stores``: whether the groups share out a tile and store what they have summed, or, in NCHW, each has tiles
+    of whole rows of its own, which it puts together in shared memory and stores a filter at a time."""
 
     tile_p: int = 4
     tile_q: int = 64
@@ -30,3 +38,9 @@ class TapsWgmmaOptions:
     order: Order = Order.FREE
     vector: int = 1
     store_vector: int = 1
+    stores: Stores = Stores.DIRECT
+
+    @property
+    def staged(self) -> bool:
+        """Whether outputs are put together in shared memory."""
+        return self.stores is Stores.ROWS

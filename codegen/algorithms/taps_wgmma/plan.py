@@ -29,10 +29,10 @@ from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out
-from .numbers import (COPIERS, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers, planned_registers,
-                      shared_bytes)
-from .options import TapsWgmmaOptions
+from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out, serves_all
+from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers,
+                      planned_registers, shared_bytes)
+from .options import Order, Stores, TapsWgmmaOptions
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -67,12 +67,21 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
         return f"groups = {options.groups} ({', '.join(map(str, GROUPS))})"
     if options.buffers not in BUFFERS:
         return f"buffers = {options.buffers} ({', '.join(map(str, BUFFERS))})"
+    if options.staged and spec.layout is not Layout.NCHW:
+        return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
+    if options.staged and options.order is not Order.FREE:
+        return f"order = {options.order.value} with stores = {options.stores.value} ({Order.FREE.value})"
+    if not serves_all(options):
+        return (f"buffers = {options.buffers} with stores = {options.stores.value} (a multiple of groups = "
+                f"{options.groups})")
+    if options.staged and options.tile_p * options.tile_q > MOST_STAGED:
+        return f"a tile of {options.tile_p} x {options.tile_q} outputs with stores = rows (at most {MOST_STAGED})"
     unit = column_unit(spec, options)
     if options.filters % unit or not 0 < options.filters <= MOST_COLUMNS:
         return f"filters = {options.filters} (a multiple of {unit}, at most {MOST_COLUMNS})"
     if options.tile_p < 1 or options.tile_q < 1 or not is_shared_out(spec, options):
-        return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of {item_outputs(spec)}, or "
-                f"{options.groups} groups do not share it out")
+        return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of "
+                f"{item_outputs(spec, options)}, or {options.groups} groups do not share it out")
     return None
 
 

@@ -13,19 +13,27 @@ NAMES = ("tile_p", "tile_q", "filters", "groups")
 TILES = ((8, 32, 32, 2), (4, 64, 64, 2), (12, 32, 8, 3), (2, 128, 48, 2), (16, 32, 16, 4), (6, 64, 32, 3),
          (8, 64, 96, 2), (32, 16, 32, 4))
 FLOWING = ((8, 56, 32, 3), (8, 48, 32, 2))      # groups share out several tiles, runs go on from row to row
+# Of rows that are put together: filter, channels, stride, vector and store_vector that go with these tiles, and again
+TOGETHER = (
+    ((3, 3), (1, 33, 1), 1, 1, 1), ((7, 7), (3, 64, 1), 4, 8, 8), ((2, 3), (5, 96, 1), (1, 3), 8, 2),
+    ((5, 2), (3, 36, 1), 2, 1, 2), ((3, 3), (2, 6, 1), (1, 3), 1, 8), ((2, 3), (12, 32, 1), 2, 8, 1),
+    ((5, 2), (1, 33, 1), 1, 8, 2), ((7, 7), (2, 6, 1), (1, 3), 1, 1), ((2, 3), (4, 24, 1), 4, 1, 2),
+    ((5, 2), (3, 36, 1), 2, 8, 8), ((7, 7), (4, 24, 1), 1, 1, 8), ((3, 3), (5, 96, 1), 4, 8, 1),
+    ((5, 2), (3, 64, 1), (1, 3), 8, 1), ((2, 3), (12, 32, 1), 2, 1, 2), ((3, 3), (1, 33, 1), 1, 1, 8),
+    ((5, 2), (1, 33, 1), 4, 8, 2))
 DTYPES = ("float16", "bfloat16")
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3), (4, 8)), "channels": CHANNELS,
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *FLOWING), "buffers": (2, 3, 4),
-    "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8)}
+    "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8), "stores": ("direct", "rows")}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
     """The tile's, and how groups, copies and stores go."""
     return {**dict(zip(NAMES, row["tile"])), **{name: row[name] for name in ("buffers", "order", "vector",
-                                                                             "store_vector")}}
+                                                                             "store_vector", "stores")}}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
@@ -38,7 +46,7 @@ def layer(choose: Choose) -> dict[str, Any]:
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else another tile."""
     return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "buffers": 3, "order": "turns", "vector": 1,
-                                "store_vector": 1}))
+                                "store_vector": 1, "stores": "direct"}))
 
 
 def variants() -> Iterable[Row]:
@@ -60,19 +68,26 @@ def variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[turn % 2],
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
                    buffers=2 + i % 3, order=("free", "turns")[(i // 2) % 2] if turn % 2 else ("turns", "free")[i % 2],
-                   vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores)
+                   vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores, stores="direct")
     for i, tile in enumerate(FLOWING * 3):
         yield dict(filter=((11, 3), (3, 3), (7, 7))[i // 2], channels=((3, 64, 1), (1, 33, 1))[i % 2],
                    padding=PADDINGS[i % 4], padding_mode=("zeros", "constant")[i // 2 % 2],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i % 2], layout="NHWC",
                    stride=(4, 2, 2)[i // 2] if i % 2 == 0 else 1, dilation=1, tile=tile, buffers=2 + i // 2,
-                   order=("turns", "free")[i // 2 % 2], vector=1, store_vector=8 if i % 2 == 0 else 1)
+                   order=("turns", "free")[i // 2 % 2], vector=1, store_vector=8 if i % 2 == 0 else 1,
+                   stores="direct")
     # spans of an even length, whose last pair may lie behind a line
     for size, layout, vector, channels in (((4, 4), "NHWC", 1, (3, 64, 1)), ((2, 2), "NCHW", 1, (1, 33, 1)),
                                            ((4, 4), "NHWC", 8, (3, 64, 1)), ((2, 2), "NCHW", 8, (1, 33, 1))):
         yield dict(filter=size, channels=channels, padding="valid" if vector == 1 else "same", padding_mode="zeros",
                    epilogue=WITH_RESIDUAL[0], dtype="float16", layout=layout, stride=1, dilation=1, tile=TILES[0],
-                   buffers=3, order="turns", vector=vector, store_vector=1)
+                   buffers=3, order="turns", vector=vector, store_vector=1, stores="direct")
+    # each group's own tiles, put together and stored in every way
+    for i, (tile, (size, channels, stride, vector, store)) in enumerate(zip(TILES * 2, TOGETHER)):
+        yield dict(filter=size, channels=channels, padding=PADDINGS[(i + i // 4) % 4], padding_mode=BORDERS[i % 6],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i // 2 % 2], layout="NCHW",
+                   stride=stride, dilation=1 + i // 3 % 2, tile=tile, buffers=max(2, tile[3]), order="free",
+                   vector=vector, store_vector=store, stores="rows")
 
 
 ROWS = {"taps_wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,

@@ -54,13 +54,19 @@ def test_layers_that_are_refused(changes, arch, says):
     (dict(store_vector=8, k=36), "store_vector = 8"), (dict(layout="NCHW", store_vector=2, w=17), "Q a multiple of 2"),
     (dict(filters=256, groups=4), "registers a thread"),
     (dict(tile_p=256, tile_q=64), "bytes of shared memory"),
-    (dict(stride=(1, 2)), "by turns")])
+    (dict(stride=(1, 2)), "by turns"), (dict(stores="rows"), "in NCHW"),
+    (dict(stores="rows", layout="NCHW", order="turns"), "order = turns"),
+    (dict(stores="rows", layout="NCHW"), "a multiple of groups = 2"),
+    (dict(stores="rows", layout="NCHW", buffers=2, tile_p=16, tile_q=24), "no whole number"),
+    (dict(stores="rows", layout="NCHW", buffers=2, tile_p=64), "at most 1024"),
+    (dict(stores="rows", layout="NCHW", buffers=2, store_vector=4), "store_vector = 4"),
+    (dict(stores="rows", layout="NCHW", buffers=2, tile_p=16, tile_q=16, w=17), "at most 16")])
 def test_plan_values_that_do_not_go_together(values, says):
     fields = {name: values.pop(name) for name in ("layout", "stride", "w", "k", "r", "s") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
         plan_layer(small(**fields), algorithm="taps_wgmma", settings={
             "tile_p": 8, "tile_q": 32, "filters": 32, "groups": 2, "buffers": 3, "order": "free", "vector": 1,
-            "store_vector": 1, **values})
+            "store_vector": 1, "stores": "direct", **values})
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -73,9 +79,14 @@ def test_first_layers_take_it(sizes, layout):
     assert select(layer(*sizes, layout), "sm_80").algorithm != "taps_wgmma"
 
 
-def test_rows_of_y_that_begin_anywhere_are_left_to_taps():
-    """In NCHW columns are stored by pairs, of which memory then gets parts of 32 bytes."""
-    assert select(ConvShape(n=128, c=3, h=224, w=224, k=64, r=3, s=3, dtype="float16")).algorithm == "taps"
+@pytest.mark.parametrize("h, size, k, stride, stores", [
+    (224, 3, 64, 1, "rows"), (227, 11, 96, 4, "rows"), (299, 3, 32, 2, "rows"), (225, 7, 64, 2, "rows"),
+    (230, 7, 64, 2, "direct")])
+def test_rows_of_y_that_begin_anywhere_are_put_together_first(h, size, k, stride, stores):
+    """Else memory gets parts of its 32 bytes, of columns stored by pairs."""
+    shape = ConvShape(n=128, c=3, h=h, w=h, k=k, r=size, s=size, stride=stride, dtype="float16")
+    assert select(shape).algorithm == "taps_wgmma"
+    assert plan_layer(shape).options.stores.value == stores
 
 
 @pytest.mark.parametrize("w, layout, stride, vector, versions, sides", [
@@ -128,9 +139,33 @@ def test_ways_to_copy_and_to_take_turns_give_the_same_bits(layout):
     values = {"tile_p": 8, "tile_q": 32, "filters": 64, "groups": 2}
     made = [warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu",
                                 settings={**values, "buffers": buffers, "order": order, "vector": vector,
-                                          "store_vector": stores})(x, w)
+                                          "store_vector": stores, "stores": "direct"})(x, w)
             for buffers, order, vector, stores in ((2, "free", 8, 2), (3, "turns", 1, 1), (4, "turns", 8, 1))]
     assert all((one == made[0]).all() for one in made)
+
+
+@pytest.mark.thin(2)
+@on_cpu_device
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("h, w", [(19, 24), (19, 22), (19, 21), (18, 21)])
+def test_rows_put_together_first_are_the_same_bits(h, w, stride):
+    """Those that begin with 16 bytes, with a word and anywhere, beginning and end of y inside of a word, too; filters
+    and rows that a tile has and y has not."""
+    x, filters = drawn(h * stride, w * stride, 3, 40, 3, "NCHW")
+    shape = ConvShape(n=3, c=3, h=h * stride, w=w * stride, k=40, r=3, s=3, stride=stride, padding=1, layout="NCHW",
+                      dtype="float16")
+    values = {"tile_p": 8, "tile_q": 32, "filters": 16, "groups": 2, "vector": 1}
+    direct = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+        **values, "buffers": 3, "order": "turns", "store_vector": 1, "stores": "direct"})(x, filters)
+    for store in (store for store in (8, 2, 1) if w % store == 0):
+        for groups, buffers, ahead in ((2, 2, 0), (3, 3, 0), (2, 4, 0 if store > 1 else 1)):
+            kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+                **values, "groups": groups, "buffers": buffers, "order": "free", "store_vector": store,
+                "stores": "rows"})
+            memory = np.full(ahead + direct.size + 1, 7, "f2")
+            y = memory[ahead:-1].reshape(direct.shape)
+            kernel(x, filters, out=y)
+            assert (y == direct).all() and (memory[:ahead] == 7).all() and memory[-1] == 7
 
 
 @pytest.mark.thin(2)
@@ -203,7 +238,7 @@ def test_images_of_an_odd_number_of_elements_are_shared_out_by_their_side(layout
         shape = ConvShape(n=n, c=3, h=h, w=w, k=16, r=5, s=5, stride=2, layout=layout, dtype="float16")
         kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
             "tile_p": tile_p, "tile_q": 32, "filters": 16, "groups": 2, "buffers": 2, "order": "turns", "vector": 1,
-            "store_vector": 1})
+            "store_vector": 1, "stores": "direct"})
         y = kernel(x, filters)
         direct = warpconv.conv2d(x, filters, stride=2, layout=layout, device="cpu", algorithm="direct")
         np.testing.assert_allclose(y.astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)

@@ -2,19 +2,20 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --dtype float16 --layout NHWC --arch sm_80 \
 //     --algorithm taps_mma \
-//     --set tile_p=8 --set tile_q=16 --set filters=96 --set matrices=2 --set warps=4 --set buffers=1 \
+//     --set tile_p=8 --set tile_q=32 --set filters=32 --set matrices=4 --set warps=4 --set buffers=2 \
 //     --set vector=1 --set store_vector=8 --set min_blocks=1
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 16 outputs x 96 filters, 24 instructions for 363 products, 4 warps a block, one of two versions
-//        of the filter stays, 92480 bytes of shared memory
-// cost   a warp's 32 outputs of 96 filters: 332 warp loads, 0 shuffles, 36864 FMA a lane, about 195 registers (direct:
-//        34848 loads)
+// plan   tiles of 8 x 32 outputs x 32 filters, 24 instructions for 363 products, 4 warps a block, one of two versions
+//        of the filter stays, 92032 bytes of shared memory
+// cost   a warp's 64 outputs of 32 filters: 424 warp loads, 0 shuffles, 24576 FMA a lane, about 171 registers (direct:
+//        23232 loads)
 //
 // A product of matrices on the tensor cores of each warp (mma.sync): windows times filters. A block copies the lines of
-// x that its outputs' windows cover to shared memory as they lie there. A thread loads pairs of what lies side by side
-// in its windows from there to registers. The filter, in the order of these pairs, stays in shared memory.
+// x that its outputs' windows cover to shared memory as they lie there, the next tile's while it multiplies this one's.
+// A thread loads pairs of what lies side by side in its windows from there to registers. The filter, in the order of
+// these pairs, stays in shared memory.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 96;                           // channels of y: filters
 constexpr int R = 11;                           // filter rows
@@ -22,18 +23,19 @@ constexpr int S = 11;                           // filter columns
 constexpr int STRIDE_H = 4;                     // input rows from one output to the next
 constexpr int STRIDE_W = 4;                     // input columns from one output to the next
 constexpr int TILE_P = 8;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
-constexpr int TILE_FILTERS = 96;                // filters of it
-constexpr int BLOCKS = 12;                      // times eight filters of a tile
+constexpr int TILE_Q = 32;                      // output columns of it
+constexpr int TILE_FILTERS = 32;                // filters of it
+constexpr int FILTER_TILES = 3;                 // tiles of filters, of which a block has one
+constexpr int BLOCKS = 4;                       // times eight filters of a tile
 constexpr int TOGETHER = 4;                     // of these blocks a lane stores side by side
-constexpr int MATRICES = 2;                     // times sixteen outputs, two runs of eight, that a warp has at a time
+constexpr int MATRICES = 4;                     // times sixteen outputs, two runs of eight, that a warp has at a time
 constexpr int MEMBERS = 4;                      // warps that share out a tile
 constexpr int ITEMS = 4;                        // of a tile that they share out
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int EACH = 2;                         // runs whose outputs lie between each other's
 constexpr int OTHER = 1;                        // columns from a lane's output of a run to that of the next run,
 constexpr int BESIDE = 24;                      // and bytes from that window to this one's in shared memory
-constexpr int SUMS = 48;                        // sums of a thread, of sixteen outputs
+constexpr int SUMS = 16;                        // sums of a thread, of sixteen outputs
 constexpr int WINDOW = 363;                     // products of an output
 constexpr int SPAN = 33;                        // of a window's elements that lie side by side in x,
 constexpr int SPANS = 11;                       // and such spans of a window
@@ -47,14 +49,15 @@ constexpr int REST_QUADS = 3;                   // quads of pairs that are left 
 constexpr int QUADS = 47;                       // and all
 constexpr int ROW_BYTES = 128;                  // of a filter's products of a step
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
-constexpr int FILTER_BYTES = 73728;             // of all of a tile's
+constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int LINES = 39;                       // lines of x that are copied for a tile
-constexpr int LINE = 232;                       // elements from one to the next in shared memory, at least
-constexpr int PIECES = 28;                      // copies of a line: of 16 bytes,
+constexpr int LINE = 424;                       // elements from one to the next in shared memory, at least
+constexpr int PIECES = 52;                      // copies of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int HALOS = 73728;                    // bytes before the pixels
+constexpr int PIECE_ROUNDS = 2;                 // so often
+constexpr int HALO = 16864;                     // elements of a tile's pixels there
+constexpr int HALOS = 24576;                    // bytes before the pixels
 constexpr int COPIERS = 4;                      // warps that copy pixels: all
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -115,7 +118,7 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
 // Eight elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
@@ -170,12 +173,12 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pitch.line; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window; a span that
-// begins inside of a word has half a word more. Behind the last one, where weights are zeros, the window's first.
-__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
+// Behind the last one, where weights are zeros, the window's first.
+__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int begin) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
-    return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
+    return (span_at(pair.span, pitch) + begin) / 2 * 4 + (pair.number - lane % 4) * 4;
 }
 
 // The output of a tile that a lane has of a run: runs are counted over all rows.
@@ -186,27 +189,27 @@ __device__ __forceinline__ Output output_of(int run, int lane) {
     return {row, place % TILE_Q};
 }
 
-// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
+// Where the window of an output of a tile begins in shared memory, for this lane.
 __device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
-    return (start + output.row * (STRIDE_H * pitch.line) + output.column * (STRIDE_W * PIXEL)) * 2 + lane % 4 * 4;
+    return (start + output.row * (STRIDE_H * pitch.line) + output.column * (STRIDE_W * PIXEL)) / 2 * 4 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], int step, Pitch pitch) {
+        const int (&places)[REST_QUADS], int step, Pitch pitch, int begin) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
-            const int span = span_at(quad / WHOLE_QUADS, pitch) * 2, of_span = quad % WHOLE_QUADS * 16;
-            of_upper = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span);
-            of_lower = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span + BESIDE);
+            const int span = (span_at(quad / WHOLE_QUADS, pitch) + begin) / 2 * 4, of_span = quad % WHOLE_QUADS * 16;
+            of_upper = *(const unsigned*)(halo + upper + span + of_span);
+            of_lower = *(const unsigned*)(halo + upper + span + of_span + BESIDE);
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
-            of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
-            of_lower = *(const unsigned*)(halo + ((upper + place) & ~3) + BESIDE);
+            of_upper = *(const unsigned*)(halo + upper + place);
+            of_lower = *(const unsigned*)(halo + upper + place + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -227,7 +230,7 @@ __device__ __forceinline__ void multiply(float* sums, const unsigned (&factors)[
 // outputs; lane l gives the address of a row of matrix l / 8 of four: two cells each of sixteen filters.
 __device__ __forceinline__ void sum_up(float (&sums)[MATRICES][SUMS], const unsigned char* halo,
         const int (&upper)[MATRICES], const int (&places)[REST_QUADS], const unsigned char* filters, int lane,
-        Pitch pitch) {
+        Pitch pitch, int begin) {
     const unsigned char* const row = filters + (lane / 16 * 8 + lane % 8) * ROW_BYTES;
 #pragma unroll
     for (int m = 0; m < MATRICES; ++m)
@@ -237,7 +240,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[MATRICES][SUMS], const unsi
     for (int step = 0; step < STEPS; ++step) {
         unsigned factors[MATRICES][STEP_DEPTHS][4];
 #pragma unroll
-        for (int m = 0; m < MATRICES; ++m) load_factors(factors[m], halo, upper[m], places, step, pitch);
+        for (int m = 0; m < MATRICES; ++m) load_factors(factors[m], halo, upper[m], places, step, pitch, begin);
 #pragma unroll
         for (int depth = 0; depth < STEP_DEPTHS; ++depth) {
             if (step * STEP_DEPTHS + depth >= DEPTHS) continue;
@@ -386,9 +389,10 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         }
         const int column = i % STEP, row = i / STEP % TILE_FILTERS, step = i / (STEP * TILE_FILTERS) % STEPS;
         const int version = i / (STEP * TILE_FILTERS * STEPS) % VERSIONS;
-        const int pattern = i / (STEP * TILE_FILTERS * STEPS * VERSIONS);
+        const int pattern = i / (STEP * TILE_FILTERS * STEPS * VERSIONS * FILTER_TILES);
+        const int first_k = i / (STEP * TILE_FILTERS * STEPS * VERSIONS) % FILTER_TILES * TILE_FILTERS;
         // so that what a lane stores lies side by side
-        const int k = filter_of(row / 8, row % 8 / 2) + row % 2;
+        const int k = first_k + filter_of(row / 8, row % 8 / 2) + row % 2;
         const Pair pair = pair_of((step * STEP + column) / 8, column / 2 % 4);
         const int span = pair.span;
         // the side of a pair at which the span begins
@@ -413,20 +417,27 @@ taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict_
     const Pitch pitch = pitch_of(W);
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
-    const int version = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+    // the side of a pair at which its windows begin, and of the filter's versions the one for it
+    const int begin = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
     // the filter, for all tiles
-    const element* const of_tile = filter + ((pattern + blockIdx.y) * 2 + version) * (FILTER_BYTES / 2);
+    const element* const of_tile = filter + ((pattern * FILTER_TILES + blockIdx.y) * 2 + begin) * (FILTER_BYTES / 2);
     for (int i = threadIdx.x; i < FILTER_BYTES / 16; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int places[REST_QUADS];
 #pragma unroll
-    for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
+    for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, begin);
+    copy_pixels(halos, x, tile_of(share, share.first, tiles_p, tiles_q), threadIdx.x, N, H, W, pitch);
+    wc_copy_async_commit();
+    int buffer = 0;
     for (count_t number = share.first; number < share.tiles; number += share.step) {
         const Tile tile = tile_of(share, number, tiles_p, tiles_q);
-        const unsigned char* const halo = (const unsigned char*)halos;
-        copy_pixels(halos, x, tile, threadIdx.x, N, H, W, pitch);
+        const unsigned char* const halo = (const unsigned char*)(halos + buffer * HALO);
+        buffer ^= 1;
+        const count_t next = number + share.step;
+        if (next < share.tiles) copy_pixels(halos + buffer * HALO, x, tile_of(share, next, tiles_p, tiles_q),
+            threadIdx.x, N, H, W, pitch);
         wc_copy_async_commit();
-        wc_copy_async_wait();
+        wc_copy_async_wait_group();
         const int start = start_of(tile, H, W);
         __syncthreads();
 #pragma unroll 1
@@ -439,7 +450,7 @@ taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 for (int m = 0; m < MATRICES; ++m) {
                     upper[m] = window_at(output_of(first_run + 2 * m, lane), lane, start, pitch);
                 }
-                sum_up(of_outputs, halo, upper, places, shared, lane, pitch);
+                sum_up(of_outputs, halo, upper, places, shared, lane, pitch, begin);
             }
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m) {

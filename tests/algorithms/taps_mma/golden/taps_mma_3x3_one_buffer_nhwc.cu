@@ -8,7 +8,7 @@
 // layer  x[N, H, W, 3] * w[32, 3, 3, 3] -> y[N, P, Q, 32], stride 1, padding 1, float16 NHWC
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text
 // plan   tiles of 16 x 16 outputs x 32 filters, 2 instructions for 27 products, 4 warps a block, two versions of the
-//        filter stay, 10496 bytes of shared memory
+//        filter stay, 10784 bytes of shared memory
 // cost   a warp's 32 outputs of 32 filters: 20 warp loads, 0 shuffles, 1024 FMA a lane, about 105 registers (direct:
 //        864 loads)
 //
@@ -47,7 +47,7 @@ constexpr int VERSION_BYTES = 4096;             // of shared memory: one
 constexpr int FILTER_BYTES = 8192;              // of all of a tile's
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
 constexpr int LINES = 18;                       // lines of x that are copied for a tile
-constexpr int LINE = 64;                        // elements from one to the next in shared memory
+constexpr int LINE = 72;                        // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
 constexpr int PIECES = 8;                       // copies of a line: of 16 bytes,
 constexpr int PIECE_LANES = 8;                  // by so many threads,

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --dtype float16 --layout NHWC --arch sm_90a \
 //     --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=56 --set filters=96 --set groups=3 --set buffers=2 --set order=turns \
-//     --set vector=1 --set store_vector=8
+//     --set vector=1 --set store_vector=8 --set stores=direct
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
@@ -231,12 +231,12 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pitch.line; }
 
-// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window; a span that
-// begins inside of a word has half a word more. Behind the last one, where weights are zeros, the window's first.
-__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch) {
+// Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
+// Behind the last one, where weights are zeros, the window's first.
+__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int begin) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
-    return span_at(pair.span, pitch) * 2 + (pair.number - lane % 4) * 4;
+    return (span_at(pair.span, pitch) + begin) / 2 * 4 + (pair.number - lane % 4) * 4;
 }
 
 // The output of a tile that a lane has of a run: runs are counted over all rows.
@@ -247,27 +247,27 @@ __device__ __forceinline__ Output output_of(int run, int lane) {
     return {row, place % TILE_Q};
 }
 
-// Where the window of an output of a tile begins in shared memory, for this lane, in bytes, also inside of a word.
+// Where the window of an output of a tile begins in shared memory, for this lane.
 __device__ __forceinline__ int window_at(Output output, int lane, int start, Pitch pitch) {
-    return (start + output.row * (STRIDE_H * pitch.line) + output.column * (STRIDE_W * PIXEL)) * 2 + lane % 4 * 4;
+    return (start + output.row * (STRIDE_H * pitch.line) + output.column * (STRIDE_W * PIXEL)) / 2 * 4 + lane % 4 * 4;
 }
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], int step, Pitch pitch) {
+        const int (&places)[REST_QUADS], int step, Pitch pitch, int begin) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
-            const int span = span_at(quad / WHOLE_QUADS, pitch) * 2, of_span = quad % WHOLE_QUADS * 16;
-            of_upper = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span);
-            of_lower = *(const unsigned*)(halo + ((upper + span) & ~3) + of_span + BESIDE);
+            const int span = (span_at(quad / WHOLE_QUADS, pitch) + begin) / 2 * 4, of_span = quad % WHOLE_QUADS * 16;
+            of_upper = *(const unsigned*)(halo + upper + span + of_span);
+            of_lower = *(const unsigned*)(halo + upper + span + of_span + BESIDE);
         }
         else if (quad < QUADS) {
             const int place = places[quad - SPAN_QUADS];
-            of_upper = *(const unsigned*)(halo + ((upper + place) & ~3));
-            of_lower = *(const unsigned*)(halo + ((upper + place) & ~3) + BESIDE);
+            of_upper = *(const unsigned*)(halo + upper + place);
+            of_lower = *(const unsigned*)(halo + upper + place + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -293,11 +293,11 @@ struct Turns {
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns, Pitch pitch) {
+        const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns, Pitch pitch, int begin) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, places, step, pitch);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, places, step, pitch, begin);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -309,7 +309,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1, pitch);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1, pitch, begin);
     }
     turns.pass();
     wc_wgmma_wait_sums(sums);
@@ -483,6 +483,8 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
     const Pitch pitch = pitch_of(W);
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
+    // the side of a pair at which its windows begin, and of the filter's versions the one for it
+    const int begin = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -494,14 +496,13 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
         if (threadIdx.x == COPIERS * 32) {
             // the filter, for all tiles
             wc_barrier_expect(filter_there, FILTER_BYTES);
-            const int version = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
-            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + version) * (FILTER_BYTES / 2), FILTER_BYTES,
+            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + begin) * (FILTER_BYTES / 2), FILTER_BYTES,
                 filter_there);
         }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         int places[REST_QUADS];
 #pragma unroll
-        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch);
+        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, begin);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         wc_barrier_wait(filter_there, 0);
@@ -520,7 +521,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
                 const int p = tile.p + output.row, other_p = tile.p + other_output.row;
                 const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared, turns, pitch);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared, turns, pitch, begin);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 24,5,5 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90a \
 //     --algorithm taps_wgmma \
-//     --set tile_p=3 --set tile_q=128 --set filters=24 --set groups=3 --set buffers=3 --set order=turns \
-//     --set vector=1 --set store_vector=1
+//     --set tile_p=8 --set tile_q=64 --set filters=24 --set groups=2 --set buffers=3 --set order=turns \
+//     --set vector=1 --set store_vector=1 --set stores=direct
 //
 // layer  x[N, 2, H, W] * w[24, 2, 5, 5] -> y[N, 24, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 3 x 128 outputs x 24 filters, 4 instructions for 50 products, by 3 warp groups and 4 copying warps,
-//        two versions of the filter stay, 19856 bytes of shared memory
-// cost   a warp's 16 outputs of 24 filters: 16 warp loads, 0 shuffles, 768 FMA a lane, about 152 registers (direct: 600
+// plan   tiles of 8 x 64 outputs x 24 filters, 4 instructions for 50 products, by 2 warp groups and 4 copying warps,
+//        two versions of the filter stay, 20232 bytes of shared memory
+// cost   a warp's 16 outputs of 24 filters: 16 warp loads, 0 shuffles, 768 FMA a lane, about 224 registers (direct: 600
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
@@ -22,14 +22,14 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 3;                       // output rows of a block's tile
-constexpr int TILE_Q = 128;                     // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_Q = 64;                      // output columns of it
 constexpr int TILE_FILTERS = 24;                // filters of it
 constexpr int BLOCKS = 3;                       // times eight filters of a tile
-constexpr int GROUPS = 3;                       // groups of four warps that multiply
-constexpr int MEMBERS = 3;                      // of these groups that share out a tile
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int MEMBERS = 2;                      // of these groups that share out a tile
 // of a tile that they share out: eight runs of eight outputs each, of even columns and of odd ones
-constexpr int ITEMS = 3;
+constexpr int ITEMS = 4;
 constexpr int APART = 2;                        // columns from one output of a run to the next
 constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
 constexpr int BESIDE = 32;                      // and bytes from that window to this one's in shared memory
@@ -50,19 +50,19 @@ constexpr int STEP_CELLS = 192;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int VERSION_BYTES = 3072;             // of shared memory: one
 constexpr int FILTER_BYTES = 6144;              // of all of a tile's
-constexpr int HALO_ROWS = 7;                    // input rows that a tile's windows cover
-constexpr int LINES = 14;                       // lines of x that are copied for a tile: those of all channels
-constexpr int LINE = 152;                       // elements from one to the next in shared memory, at least
-constexpr int PIECES = 18;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int HALO_ROWS = 12;                   // input rows that a tile's windows cover
+constexpr int LINES = 24;                       // lines of x that are copied for a tile: those of all channels
+constexpr int LINE = 88;                        // elements from one to the next in shared memory, at least
+constexpr int PIECES = 10;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 16;                 // threads that have one,
 // elements from a channel's lines to the next's in shared memory, at least
-constexpr int PLANE = 1128;
-constexpr int HALO = 2272;                      // elements of a tile's pixels there
+constexpr int PLANE = 1160;
+constexpr int HALO = 2336;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 6144;                     // bytes before the pixels,
-constexpr int BARRIERS = 19776;                 // and before the barriers
+constexpr int BARRIERS = 20160;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 512;                    // threads of a block
+constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 9216;                     // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -88,7 +88,7 @@ __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, i
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[12], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %17, 0; wgmma.mma_async.sync.aligned.m64n24k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11}, { %12, %13, %14, %15}, %16, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }

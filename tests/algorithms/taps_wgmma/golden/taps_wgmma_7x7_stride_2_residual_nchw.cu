@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=4 --set tile_q=128 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
-//     --set vector=8 --set store_vector=2
+//     --set vector=8 --set store_vector=2 --set stores=direct
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
