@@ -20,8 +20,8 @@ from .arguments import demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
 from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
-from .window_banks import Runs, apart
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
+from .window_banks import Runs, apart
 
 ITEMSIZE = 2
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy

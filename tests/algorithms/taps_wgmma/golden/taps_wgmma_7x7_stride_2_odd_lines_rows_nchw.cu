@@ -16,8 +16,8 @@
 // lines of x that its outputs' windows cover to shared memory as they lie there, the next tile's while groups of four
 // warps multiply this one's. A thread of these loads pairs of what lies side by side in its two windows from there to
 // registers. The filter, in the order of these pairs, stays in shared memory. Each group has tiles of its own, whole
-// rows: it puts their outputs together in shared memory, and stores those of a filter, which lie side by side in y, at
-// a time, while others multiply.
+// rows: it puts their outputs together in shared memory, and stores them a filter at a time, whose rows lie side by
+// side in y, while others multiply.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 7;                            // filter rows
