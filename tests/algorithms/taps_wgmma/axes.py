@@ -27,7 +27,7 @@ AXES: Mapping[str, tuple] = {
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *FLOWING), "buffers": (2, 3, 4),
     "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8), "stores": ("direct", "rows")}
-SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 33, 40, 48, 64)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 32, 33, 36, 40, 48, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:

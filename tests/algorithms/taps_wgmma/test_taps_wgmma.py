@@ -13,6 +13,7 @@ from tests import checks
 from warpconv.codegen.algorithms.taps_wgmma import ALGORITHM
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import Arch
+from warpconv.codegen.parts import window_pairs
 from warpconv.codegen.select import plan_layer, select
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -206,6 +207,25 @@ def test_nothing_is_read_behind_lines_or_before_it_is_there(sizes):
     """Narrow lines, and pairs that hold more than the last window of a line."""
     shape = small(**{"padding": 0, **sizes})
     checks.check_checked(checks.planned(shape, "taps_wgmma"), shape)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("c, size, rounds", [(4, 5, (30, 15)), (3, 3, (9, 5))])
+def test_lines_lie_so_far_apart_that_loads_meet_in_few_banks(c, size, rounds, monkeypatch):
+    """Rounds of a window's loads: of quads of what is left of short spans two each where they meet in banks (the last
+    of 3x3 has two pairs and zeros), and one where lines lie further apart. A warp has 16 windows of a tile."""
+    def wavefronts(kept):
+        if not kept:
+            monkeypatch.setattr(window_pairs, "apart", lambda lines, runs: lines)
+        shape = ConvShape(n=1, c=c, h=16, w=128, k=8, r=size, s=size, padding=size // 2, dtype="float16")
+        made = plan_layer(shape, algorithm="taps_wgmma", settings={
+            "tile_p": 8, "tile_q": 64, "filters": 8, "groups": 2, "buffers": 2, "order": "free", "vector": 8,
+            "store_vector": 2, "stores": "direct"})
+        return checks.check_checked(made, shape)[-1].shared_wavefronts, made.numbers.quads
+
+    (apart, quads), (as_they_lie, _) = wavefronts(True), wavefronts(False)
+    assert quads == rounds[1]
+    assert as_they_lie - apart == 16 * 128 // 8 * (rounds[0] - rounds[1])
 
 
 def test_pixels_of_an_even_number_of_channels_have_one_version():
