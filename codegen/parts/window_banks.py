@@ -19,7 +19,7 @@ from .lines import COPY_BYTES, Lines
 ITEMSIZE = 2
 WIDE = COPY_BYTES // ITEMSIZE   # elements that lines and planes are multiples of
 AROUND = PAIR * LANES           # elements of all banks, after which they begin anew
-FAR = 1024                      # a multiple of it: no two lines have words at one place
+FAR = 16 * AROUND               # at least so far apart lines are taken to be: none has another's words
 MOST_BESIDE = 4                 # times WIDE elements, and fewer, that a line or a plane is longer for it
 WINDOWS = 8                     # of a load
 

@@ -30,7 +30,7 @@ ITEMS = (1, 2, 4)                   # of a group in a tile
 # Others, whose groups share out several tiles, or whose runs go on from row to row
 OTHER_TILES = ((8, 24), (16, 24), (8, 40), (8, 48), (8, 56), (16, 56), (4, 112), (8, 112))
 FILTERS = (16, 32, 64, 96, 128)
-STAGED_OUTPUTS = (192, 1024)         # of a filter in a tile that is put together before it is stored,
+STAGED_OUTPUTS = (192, 1024)        # of a filter in a tile of whole rows that is put together before it is stored,
 WHOLE_ROWS = (16, 32, 56, 64, 112, 128, 224, 256)   # and their columns, where those of y are not known
 WIDER = 40                          # fewer than so many more columns than y's
 # Cycles of a multiprocessor at wgmma.CLOCK, fitted to 495 plans of 28 layers (first layers of 1 to 12 channels; batch
@@ -68,9 +68,9 @@ def fits(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
             and planned_registers(spec, options) <= more_registers(options))
 
 
-def serves_all(options: TapsWgmmaOptions) -> bool:
-    """Whether buffers are as many for each group that has tiles of its own: a group then waits for no phase of a
-    barrier before it has seen the one before."""
+def goes_round(options: TapsWgmmaOptions) -> bool:
+    """Whether a group that has tiles of its own cannot take the time before for this one where it waits for a buffer:
+    all times before were its own. (Lines are bulk copies, which need not arrive in order.)"""
     return not options.staged or options.buffers % options.groups == 0
 
 
@@ -99,7 +99,7 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
                 if tile_p and is_shared_out(spec, made):
                     ways = itertools.product(*((BUFFERS, (Order.FREE,)) if made.staged else (buffers, Order)))
                     yield from (one for of, order in ways
-                                if serves_all(one := replace(made, buffers=of, order=order)) and fits(spec, one))
+                                if goes_round(one := replace(made, buffers=of, order=order)) and fits(spec, one))
 
 
 def _tiles(spec: KernelSpec, options: TapsWgmmaOptions) -> list[tuple[int, int]]:

@@ -29,7 +29,7 @@ from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .choice import BUFFERS, GROUPS, candidates, choice, instructions, is_shared_out, serves_all
+from .choice import BUFFERS, GROUPS, candidates, choice, goes_round, instructions, is_shared_out
 from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers,
                       planned_registers, shared_bytes)
 from .options import Order, Stores, TapsWgmmaOptions
@@ -71,7 +71,7 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
         return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
     if options.staged and options.order is not Order.FREE:
         return f"order = {options.order.value} with stores = {options.stores.value} ({Order.FREE.value})"
-    if not serves_all(options):
+    if not goes_round(options):
         return (f"buffers = {options.buffers} with stores = {options.stores.value} (a multiple of groups = "
                 f"{options.groups})")
     if options.staged and options.tile_p * options.tile_q > MOST_STAGED:
