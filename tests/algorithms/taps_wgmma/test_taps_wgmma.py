@@ -169,6 +169,18 @@ def test_rows_put_together_first_are_the_same_bits(h, w, stride):
             assert (y == direct).all() and (memory[:ahead] == 7).all() and memory[-1] == 7
 
 
+@on_cpu_device
+def test_ends_of_rows_of_more_filters_than_a_warp_stores_at_once():
+    """A lane stores the ends of several filters then."""
+    x, filters = drawn(9, 9, 1, 136, 3, "NCHW")
+    shape = ConvShape(n=3, c=1, h=9, w=9, k=136, r=3, s=3, stride=2, padding=1, dtype="float16")
+    kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+        "tile_p": 8, "tile_q": 8, "filters": 136, "groups": 2, "buffers": 2, "order": "free", "vector": 1,
+        "store_vector": 1, "stores": "rows"})
+    direct = warpconv.conv2d(x, filters, stride=2, padding=1, device="cpu", algorithm="direct")
+    np.testing.assert_allclose(kernel(x, filters).astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
+
+
 @pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("q", [130, 132])

@@ -175,10 +175,10 @@ __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pi
 
 // Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
 // Behind the last one, where weights are zeros, the window's first.
-__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int begin) {
+__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int start_side) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
-    return (span_at(pair.span, pitch) + begin) / 2 * 4 + (pair.number - lane % 4) * 4;
+    return (span_at(pair.span, pitch) + start_side) / 2 * 4 + (pair.number - lane % 4) * 4;
 }
 
 // The output of a tile that a lane has of a run: runs are counted over all rows.
@@ -196,13 +196,14 @@ __device__ __forceinline__ int window_at(Output output, int lane, int start, Pit
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], int step, Pitch pitch, int begin) {
+        const int (&places)[REST_QUADS], int step, Pitch pitch, int start_side) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
-            const int span = (span_at(quad / WHOLE_QUADS, pitch) + begin) / 2 * 4, of_span = quad % WHOLE_QUADS * 16;
+            const int span = (span_at(quad / WHOLE_QUADS, pitch) + start_side) / 2 * 4,
+                of_span = quad % WHOLE_QUADS * 16;
             of_upper = *(const unsigned*)(halo + upper + span + of_span);
             of_lower = *(const unsigned*)(halo + upper + span + of_span + BESIDE);
         }
@@ -230,7 +231,7 @@ __device__ __forceinline__ void multiply(float* sums, const unsigned (&factors)[
 // outputs; lane l gives the address of a row of matrix l / 8 of four: two cells each of sixteen filters.
 __device__ __forceinline__ void sum_up(float (&sums)[MATRICES][SUMS], const unsigned char* halo,
         const int (&upper)[MATRICES], const int (&places)[REST_QUADS], const unsigned char* filters, int lane,
-        Pitch pitch, int begin) {
+        Pitch pitch, int start_side) {
     const unsigned char* const row = filters + (lane / 16 * 8 + lane % 8) * ROW_BYTES;
 #pragma unroll
     for (int m = 0; m < MATRICES; ++m)
@@ -240,7 +241,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[MATRICES][SUMS], const unsi
     for (int step = 0; step < STEPS; ++step) {
         unsigned factors[MATRICES][STEP_DEPTHS][4];
 #pragma unroll
-        for (int m = 0; m < MATRICES; ++m) load_factors(factors[m], halo, upper[m], places, step, pitch, begin);
+        for (int m = 0; m < MATRICES; ++m) load_factors(factors[m], halo, upper[m], places, step, pitch, start_side);
 #pragma unroll
         for (int depth = 0; depth < STEP_DEPTHS; ++depth) {
             if (step * STEP_DEPTHS + depth >= DEPTHS) continue;
@@ -418,14 +419,15 @@ taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict_
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
     // the side of a pair at which its windows begin, and of the filter's versions the one for it
-    const int begin = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+    const int start_side = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
     // the filter, for all tiles
-    const element* const of_tile = filter + ((pattern * FILTER_TILES + blockIdx.y) * 2 + begin) * (FILTER_BYTES / 2);
+    const element* const of_tile = filter
+        + ((pattern * FILTER_TILES + blockIdx.y) * 2 + start_side) * (FILTER_BYTES / 2);
     for (int i = threadIdx.x; i < FILTER_BYTES / 16; i += THREADS) wc_copy_async_16(shared + i * 16, of_tile + i * 8);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int places[REST_QUADS];
 #pragma unroll
-    for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, begin);
+    for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, start_side);
     copy_pixels(halos, x, tile_of(share, share.first, tiles_p, tiles_q), threadIdx.x, N, H, W, pitch);
     wc_copy_async_commit();
     int buffer = 0;
@@ -450,7 +452,7 @@ taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 for (int m = 0; m < MATRICES; ++m) {
                     upper[m] = window_at(output_of(first_run + 2 * m, lane), lane, start, pitch);
                 }
-                sum_up(of_outputs, halo, upper, places, shared, lane, pitch, begin);
+                sum_up(of_outputs, halo, upper, places, shared, lane, pitch, start_side);
             }
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m) {

@@ -233,10 +233,10 @@ __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span * pi
 
 // Where a pair of what is left lies in shared memory, in bytes from this lane's first pair of the window.
 // Behind the last one, where weights are zeros, the window's first.
-__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int begin) {
+__device__ __forceinline__ int place_of(int quad, int lane, Pitch pitch, int start_side) {
     const Pair pair = pair_of(quad, lane);
     if (pair.span == SPANS) return lane % 4 * -4;
-    return (span_at(pair.span, pitch) + begin) / 2 * 4 + (pair.number - lane % 4) * 4;
+    return (span_at(pair.span, pitch) + start_side) / 2 * 4 + (pair.number - lane % 4) * 4;
 }
 
 // The output of a tile that a lane has of a run: runs are counted over all rows.
@@ -254,13 +254,14 @@ __device__ __forceinline__ int window_at(Output output, int lane, int start, Pit
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], int step, Pitch pitch, int begin) {
+        const int (&places)[REST_QUADS], int step, Pitch pitch, int start_side) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
-            const int span = (span_at(quad / WHOLE_QUADS, pitch) + begin) / 2 * 4, of_span = quad % WHOLE_QUADS * 16;
+            const int span = (span_at(quad / WHOLE_QUADS, pitch) + start_side) / 2 * 4,
+                of_span = quad % WHOLE_QUADS * 16;
             of_upper = *(const unsigned*)(halo + upper + span + of_span);
             of_lower = *(const unsigned*)(halo + upper + span + of_span + BESIDE);
         }
@@ -293,11 +294,12 @@ struct Turns {
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
-        const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns, Pitch pitch, int begin) {
+        const int (&places)[REST_QUADS], const unsigned char* filters, Turns& turns, Pitch pitch, int start_side) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, places, step, pitch, begin);
+    for (int step = 0; step < SETS - 1;
+        ++step) load_factors(factors[step], halo, upper, places, step, pitch, start_side);
     turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
@@ -309,7 +311,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1, pitch, begin);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, places, step + SETS - 1, pitch, start_side);
     }
     turns.pass();
     wc_wgmma_wait_sums(sums);
@@ -484,7 +486,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
     const bool odd_lines = W * PIXEL & 1;
     const int pattern = odd_lines;
     // the side of a pair at which its windows begin, and of the filter's versions the one for it
-    const int begin = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+    const int start_side = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -496,13 +498,13 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
         if (threadIdx.x == COPIERS * 32) {
             // the filter, for all tiles
             wc_barrier_expect(filter_there, FILTER_BYTES);
-            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + begin) * (FILTER_BYTES / 2), FILTER_BYTES,
+            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + start_side) * (FILTER_BYTES / 2), FILTER_BYTES,
                 filter_there);
         }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         int places[REST_QUADS];
 #pragma unroll
-        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, begin);
+        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane, pitch, start_side);
         // the first group need not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         wc_barrier_wait(filter_there, 0);
@@ -521,7 +523,7 @@ taps_wgmma_11x11(const unsigned short* __restrict__ x, unsigned short* __restric
                 const int p = tile.p + output.row, other_p = tile.p + other_output.row;
                 const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared, turns, pitch, begin);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), places, shared, turns, pitch, start_side);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {

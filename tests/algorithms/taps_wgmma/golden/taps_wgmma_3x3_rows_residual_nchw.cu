@@ -62,15 +62,14 @@ constexpr int PLANE = 680;                      // elements from a channel's lin
 constexpr int HALO = 2040;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 8192;                     // bytes before the pixels,
-// elements from a filter's outputs of a tile to the next's, where they are put together,
+// elements from one filter's outputs to the next's, where a group puts a tile together,
 constexpr int STAGE_LINE = 264;
 constexpr int STAGE = 8448;                     // and of all
 constexpr int STORE = 8;                        // outputs that a lane stores side by side
-constexpr int ROUNDS = 1;                       // stores of a lane of a filter's outputs,
-constexpr int AT_ONCE = 1;                      // and at once
-// binary digits behind the row of an output, which is found by its number and one product
-constexpr int ROW_DIGITS = 21;
-constexpr int STAGES = 20432;                   // bytes before the outputs of the first group,
+constexpr int ROUNDS = 1;                       // stores of a lane for one filter, at most,
+constexpr int AT_ONCE = 1;                      // of these loaded before any is stored
+constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
+constexpr int STAGES_AT = 20432;                // bytes before the first group's outputs,
 constexpr int BARRIERS = 71120;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 512;                    // threads of a block
@@ -277,13 +276,12 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
 
-// Where an output of a tile is in shared memory, from its filter's first one on: a row's even columns before its odd
-// ones.
+// Where an output of a tile lies among its filter's in shared memory: a row's even columns before its odd ones.
 __device__ __forceinline__ int stage_at(int row, int column) {
     return row * TILE_Q + column % 2 * (TILE_Q / 2) + column / 2;
 }
 
-// A tile's outputs to y, by the four warps of a group: those of a filter lie side by side there.
+// A tile's outputs to y, by the four warps of a group. Those of a filter lie side by side in y.
 __device__ __forceinline__ void store_tile(element* y, const element* stage, Tile tile, int first_k, unsigned of_row,
         int P, int Q) {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, outputs = min(TILE_P, P - tile.p) * Q,
@@ -293,7 +291,7 @@ __device__ __forceinline__ void store_tile(element* y, const element* stage, Til
     const element* const from = stage + warp * STAGE_LINE;
 #pragma unroll
     for (int round = 0; round < ROUNDS; round += AT_ONCE) {
-        // where a lane's outputs are, of every filter
+        // where a lane's outputs lie, for every filter
         const int first = (round * 32 + lane) * STORE;
         int places[AT_ONCE];
 #pragma unroll
@@ -496,10 +494,9 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
         wc_barrier_wait(filter_there, 0);
-        element* const stage = (element*)(shared + STAGES) + group * STAGE;
-        // times an output's number is its row, in the upper digits
-        const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;
-        count_t of_block = group;
+        element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
+        const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
+        count_t of_block = group;              // the tile's number in its block
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles;
                 number += GROUPS * gridDim.x, of_block += GROUPS) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -517,8 +514,8 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 float sums[SUMS];
                 sum_up(sums, halo, window_at(output, lane), places, shared + (LEAD + side) % 2 * VERSION_BYTES);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const Output first = output_of(run + lane / 8 % 2, 0, side);
-                element* const to = stage + stage_at(first.row, first.column) + lane % 8 * STAGE_LINE;
+                const Output run_first = output_of(run + lane / 8 % 2, 0, side);
+                element* const to = stage + stage_at(run_first.row, run_first.column) + lane % 8 * STAGE_LINE;
                 const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)p * Q + q,
                     other_pixel = tile.image * K * plane + (index_t)other_p * Q + other_q;
                 const bool inside = p < P && q < Q, other_inside = other_p < P && other_q < Q;

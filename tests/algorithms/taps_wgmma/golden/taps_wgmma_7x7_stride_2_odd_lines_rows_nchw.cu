@@ -56,14 +56,13 @@ constexpr int PLANE = 3336;
 constexpr int HALO = 10032;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 4;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-// elements from a filter's outputs of a tile to the next's, where they are put together,
+// elements from one filter's outputs to the next's, where a group puts a tile together,
 constexpr int STAGE_LINE = 456;
 constexpr int STAGE = 29184;                    // and of all
-constexpr int ROUNDS = 7;                       // stores of a lane of a filter's outputs,
-constexpr int AT_ONCE = 4;                      // and at once
-// binary digits behind the row of an output, which is found by its number and one product
-constexpr int ROW_DIGITS = 21;
-constexpr int STAGES = 104832;                  // bytes before the outputs of the first group,
+constexpr int ROUNDS = 7;                       // stores of a lane for one filter, at most,
+constexpr int AT_ONCE = 4;                      // of these loaded before any is stored
+constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
+constexpr int STAGES_AT = 104832;               // bytes before the first group's outputs,
 constexpr int BARRIERS = 221568;                // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -261,13 +260,13 @@ __device__ __forceinline__ int window_at(Output output, int lane, int start, Pit
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int step, Pitch pitch, int begin) {
+        int step, Pitch pitch, int start_side) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
         unsigned of_upper = 0u, of_lower = 0u;          // behind the last quad
         if (quad < SPAN_QUADS) {
-            const int span = (span_at(quad, pitch) + begin) / 2 * 4;
+            const int span = (span_at(quad, pitch) + start_side) / 2 * 4;
             of_upper = *(const unsigned*)(halo + upper + span);
             of_lower = *(const unsigned*)(halo + upper + span + BESIDE);
         }
@@ -279,11 +278,11 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
 __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
-        const unsigned char* filters, Pitch pitch, int begin) {
+        const unsigned char* filters, Pitch pitch, int start_side) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step, pitch, begin);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step, pitch, start_side);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -294,7 +293,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1, pitch, begin);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1, pitch, start_side);
     }
     wc_wgmma_wait_sums(sums);
 }
@@ -302,11 +301,11 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
 
-// Where an output of a tile is in shared memory, from its filter's first one on.
+// Where an output of a tile lies among its filter's in shared memory.
 __device__ __forceinline__ int stage_at(int row, int column) { return row * TILE_Q + column; }
 
-// A tile's outputs to y, by the four warps of a group: those of a filter lie side by side there, and begin anywhere.
-// They are stored as words but for the ends.
+// A tile's outputs to y, by the four warps of a group. Those of a filter lie side by side in y, from any element on:
+// they are stored as words, single outputs at the ends.
 __device__ __forceinline__ void store_tile(element* y, const element* stage, Tile tile, int first_k, unsigned of_row,
         int P, int Q) {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, outputs = min(TILE_P, P - tile.p) * Q,
@@ -314,11 +313,11 @@ __device__ __forceinline__ void store_tile(element* y, const element* stage, Til
     const index_t plane = (index_t)P * Q;
     element* const to = y + (tile.image * K + first_k + warp) * plane + (index_t)tile.p * Q;
     const element* const from = stage + warp * STAGE_LINE;
-    // an output before the first word, of all filters of a warp: they are four planes apart
+    // 1 if an output comes before the first whole word: the same for all filters of a warp, which are four planes apart
     const int ahead = (unsigned)(unsigned long long)to / 2 % 2;
 #pragma unroll
     for (int round = 0; round < ROUNDS; round += AT_ONCE) {
-        // where a lane's words are, of every filter
+        // where the halves of a lane's words lie, for every filter
         const int first = ahead + round * 64 + lane * 2;
         int low[AT_ONCE], high[AT_ONCE];
 #pragma unroll
@@ -339,12 +338,12 @@ __device__ __forceinline__ void store_tile(element* y, const element* stage, Til
                 if (first + i * 64 + 1 < outputs) *(unsigned*)(to + filter * plane + first + i * 64) = words[i];
         }
     }
-    // the ends, of a filter each lane
-    const int filter = lane * 4;
-    if (filter >= filters - warp) return;
-    if (ahead) to[filter * plane] = from[filter * STAGE_LINE];
-    if ((outputs - ahead) % 2) to[filter * plane + outputs - 1] =
-        from[filter * STAGE_LINE + stage_at((outputs - 1) / Q, (outputs - 1) % Q)];
+    // the ends: each lane has a filter's
+    for (int filter = lane * 4; filter < filters - warp; filter += 128) {
+        if (ahead) to[filter * plane] = from[filter * STAGE_LINE];
+        if ((outputs - ahead) % 2) to[filter * plane + outputs - 1] =
+            from[filter * STAGE_LINE + stage_at((outputs - 1) / Q, (outputs - 1) % Q)];
+    }
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -509,7 +508,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     const bool odd_lines = W & 1;
     const int pattern = odd_lines * (1 + (H & 1));
     // the side of a pair at which its windows begin, and of the filter's versions the one for it
-    const int begin = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+    const int start_side = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -521,15 +520,14 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         if (threadIdx.x == COPIERS * 32) {
             // the filter, for all tiles
             wc_barrier_expect(filter_there, FILTER_BYTES);
-            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + begin) * (FILTER_BYTES / 2), FILTER_BYTES,
+            wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + start_side) * (FILTER_BYTES / 2), FILTER_BYTES,
                 filter_there);
         }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         wc_barrier_wait(filter_there, 0);
-        element* const stage = (element*)(shared + STAGES) + group * STAGE;
-        // times an output's number is its row, in the upper digits
-        const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;
-        count_t of_block = group;
+        element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
+        const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
+        count_t of_block = group;              // the tile's number in its block
         for (count_t number = share.first + group * share.step; number < share.tiles;
                 number += GROUPS * share.step, of_block += GROUPS) {
             const Tile tile = tile_of(share, number, tiles_p, tiles_q);
@@ -546,10 +544,10 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 const int p = tile.p + output.row, other_p = tile.p + other_output.row;
                 const int q = tile.q + output.column, other_q = tile.q + other_output.column;
                 float sums[SUMS];
-                sum_up(sums, halo, window_at(output, lane, start, pitch), shared, pitch, begin);
+                sum_up(sums, halo, window_at(output, lane, start, pitch), shared, pitch, start_side);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const Output first = output_of(run + lane / 8 % 2, 0);
-                element* const to = stage + stage_at(first.row, first.column) + lane % 8 * STAGE_LINE;
+                const Output run_first = output_of(run + lane / 8 % 2, 0);
+                element* const to = stage + stage_at(run_first.row, run_first.column) + lane % 8 * STAGE_LINE;
 #pragma unroll
                 for (int n = 0; n < BLOCKS; ++n) {
                     const int k = first_k + filter_of(n, lane);
