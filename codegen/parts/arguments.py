@@ -90,6 +90,11 @@ def demanding(arguments: Iterable[Argument], demands: Mapping[str, int]) -> tupl
     return tuple(replace(a, multiple_of=demands.get(a.name, 1)) for a in arguments)
 
 
+def bounded(arguments: Iterable[Argument], bounds: Mapping[str, int]) -> tuple[Argument, ...]:
+    """The arguments, those sizes that ``bounds`` names at most so large."""
+    return tuple(replace(a, at_most=bounds[a.name]) if a.name in bounds else a for a in arguments)
+
+
 def named(arguments: Iterable[Argument], *names: str) -> tuple[Argument, ...]:
     """Those of ``arguments`` that have these names, in the names' order; a name that none has (the bias of a layer
     without one) is passed over."""

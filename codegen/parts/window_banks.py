@@ -36,7 +36,7 @@ class Runs:
     step: int
 
 
-def apart(lines: Lines, runs: Runs) -> Lines:
+def spread(lines: Lines, runs: Runs) -> Lines:
     """The same lines, and planes of them, so much longer that loads take the least rounds."""
     line, plane = _longer(runs, lines.line % AROUND, lines.rows % AROUND)
     made = replace(lines, line=lines.line + line, plane=lines.plane + lines.rows * line + plane)

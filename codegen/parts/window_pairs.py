@@ -10,18 +10,18 @@ from __future__ import annotations
 import math
 from typing import Any, Protocol
 
-from ..classes import dataclass, replace
+from ..classes import dataclass
 from ..dtypes import Layout
 from ..hardware import LANES, SECTOR_BYTES
 from ..plan import Argument, Blocks, Launch, Preparation, Role, Workspace
 from ..shape import ConvShape
 from ..spec import KernelSpec
-from .arguments import demanding, layer_arguments
+from .arguments import bounded, demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
 from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
-from .window_banks import Runs, apart
+from .window_banks import Runs, spread
 
 ITEMSIZE = 2
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
@@ -80,7 +80,8 @@ class PairNumbers:
     versions: int               # of the filter in shared memory: by the side of a pair at which a window begins
     by_parity: bool             # and whether a block has images of one side only, and the version for these
     begins: int                 # that side, where there is one
-    moving: bool                # whether runs of a window begin at sides of their own
+    moving: bool                # whether runs of a window begin at sides of their own,
+    free: bool                  # which the window's own decides, and not its block's
     patterns: int               # of versions, by the sizes of x
     version_bytes: int          # of shared memory: a version of a tile's filters
     filter_tiles: int
@@ -197,7 +198,7 @@ def halo(spec: KernelSpec, options: PairOptions) -> Lines:
     """A tile's pixels in shared memory, with what pairs have behind a window."""
     beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
     lines = lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
-    return apart(lines, _runs(spec, options)) if options.vector == WIDE else lines
+    return spread(lines, _runs(spec, options)) if options.vector == WIDE else lines
 
 
 def _runs(spec: KernelSpec, options: PairOptions) -> Runs:
@@ -276,10 +277,11 @@ def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost
 
 def runs_fit(spec: KernelSpec, options: PairOptions) -> bool:
     """Whether a tile's columns begin with 16 bytes where lines do and have whole pairs of sides, runs that lie between
-    each other are all there, and few go on in the next row, whose outputs may meet in banks."""
+    each other are all there, and few go on in the next row, whose outputs may meet in banks; none where eight
+    outputs are put together at a time."""
     whole = options.vector != WIDE or options.tile_q * spec.stride[1] * pixel_of(spec) % WIDE == 0
     apart = RUN * apart_of(spec, options)
-    alike = options.tile_q % apart == 0 or options.tile_q > 2 * apart
+    alike = options.tile_q % apart == 0 or (options.tile_q > 2 * apart and not options.staged)
     return (whole and alike and options.tile_p * options.tile_q % apart == 0
             and not (by_side(spec, options) and options.tile_q % PAIR))
 
@@ -306,7 +308,7 @@ def pair_arguments(spec: KernelSpec, options: PairOptions) -> tuple[Argument, ..
         asked["Q"] = options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)
     if options.staged:
-        arguments = tuple(replace(a, at_most=options.tile_q) if a.name == "Q" else a for a in arguments)
+        arguments = bounded(arguments, {"Q": options.tile_q})
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
 
 
@@ -339,12 +341,13 @@ def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:
         step=ROW_BYTES // ITEMSIZE, step_cells=options.filters * ROW_BYTES // CELL_BYTES,
         whole_quads=pairs // LANES_EACH, rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1],
         quads=sum(quads), versions=versions, by_parity=by_parity(spec, options), begins=lines.lead % PAIR,
-        moving=is_moving(spec, options), patterns=patterns_of(spec, options), version_bytes=of_version,
-        filter_tiles=filter_tiles, filter_bytes=held_versions(spec, options) * of_version, image=image,
+        moving=is_moving(spec, options), free=is_free(spec, options), patterns=patterns_of(spec, options),
+        version_bytes=of_version, filter_tiles=filter_tiles,
+        filter_bytes=held_versions(spec, options) * of_version, image=image,
         prepared=image + spec.k * spec.reduction, blocks=options.filters // COLUMN_UNIT,
         together=max(1, options.store_vector // PAIR) if spec.layout is Layout.NHWC else 1,
-        by_side=by_side(spec, options),
-        apart=apart, each=apart // (2 if by_side(spec, options) else 1), other=other,
+        by_side=by_side(spec, options), apart=apart,
+        each=apart // (2 if by_side(spec, options) else 1), other=other,
         beside=ITEMSIZE * other * spec.stride[1] * pixel, halo_rows=lines.rows, pixel=pixel, odd_pixel=is_odd(spec),
         turning=is_odd(spec) and has_odd_lines(spec, options), line=lines.line, lead=lines.lead, pieces=lines.pieces,
         piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=lines.rows * (spec.c // pixel),

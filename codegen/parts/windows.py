@@ -17,14 +17,14 @@ the argument, workspace and launch of its program, and the estimate of the trans
 
 from __future__ import annotations
 
-from warpconv.codegen.classes import dataclass, replace
+from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.hardware import GRID_LIMIT
 from warpconv.codegen.plan import Argument, Blocks, Extent, Launch, Preparation, Role, Workspace
 from warpconv.codegen.shape import ConvShape, LARGEST_SIZE
 from warpconv.codegen.spec import KernelSpec
 
-from .arguments import border_arguments, layer_arguments
+from .arguments import border_arguments, bounded, layer_arguments
 
 ENTRY, FILTER_ENTRY = "im2win_transform", "im2win_filter"
 TENSOR, FILTER = "windows", "filter"      # the program's names for T and for F'
@@ -76,8 +76,7 @@ def arguments(spec: KernelSpec) -> tuple[Argument, ...]:
     the plan asks for as many columns at most."""
     tensor = numbers(spec)
     widest = (LARGEST_SIZE - max(0, tensor.row_add)) // tensor.row_each
-    layer = (replace(a, at_most=widest) if a.name == "Q" and tensor.row_each > 1 else a
-             for a in layer_arguments(spec, as_elements=True))
+    layer = bounded(layer_arguments(spec, as_elements=True), {"Q": widest} if tensor.row_each > 1 else {})
     return (*layer, Argument(name=TENSOR, role=Role.WORKSPACE, c_type=spec.dtype.c_name),
             Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.dtype.c_name))
 

@@ -20,7 +20,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts import partial_sums
-from warpconv.codegen.parts.arguments import gradient_arguments
+from warpconv.codegen.parts.arguments import bounded, gradient_arguments
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
@@ -166,7 +166,7 @@ def _arguments(spec: KernelSpec, options: HankelOptions) -> tuple[Argument, ...]
     found = (replace(a, multiple_of=OCTET * spec.dtype.itemsize) if a.name in ("x", "dy") else a
              for a in gradient_arguments(spec))
     most = options.columns * (1 if options.across > 1 else options.chunks)
-    return tuple(replace(a, at_most=most) if a.name == "Q" else a for a in found)
+    return bounded(found, {"Q": most})
 
 
 def _refusal(spec: KernelSpec, options: HankelOptions) -> str | None:

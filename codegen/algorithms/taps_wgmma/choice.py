@@ -13,13 +13,13 @@ from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, by_parity, by_side, column_unit,
-                                                 depths_of, filter_widths, halo, has_words, is_free, other_of,
+from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of,
+                                                 filter_widths, halo, has_words, is_free, other_of,
                                                  partly_stored, runs_fit, sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import MOST_STAGED, item_outputs, items_of, more_registers, planned_registers, shared_bytes
+from .numbers import MOST_STAGED, item_outputs, items_of, lane_outputs, more_registers, planned_registers, shared_bytes
 from .options import Order, Stores, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
@@ -30,7 +30,7 @@ ITEMS = (1, 2, 4)                   # of a group in a tile
 # Others, whose groups share out several tiles, or whose runs go on from row to row
 OTHER_TILES = ((8, 24), (16, 24), (8, 40), (8, 48), (8, 56), (16, 56), (4, 112), (8, 112))
 FILTERS = (16, 32, 64, 96, 128)
-STAGED_OUTPUTS = (192, 1024)        # of a filter in a tile of whole rows that is put together before it is stored,
+STAGED_OUTPUTS = (192, MOST_STAGED)  # of a filter in a tile of whole rows that is put together before it is stored,
 WHOLE_ROWS = (16, 32, 56, 64, 112, 128, 224, 256)   # and their columns, where those of y are not known
 WIDER = 40                          # fewer than so many more columns than y's
 # Cycles of a multiprocessor at wgmma.CLOCK, fitted to 495 plans of 28 layers (first layers of 1 to 12 channels; batch
@@ -79,9 +79,7 @@ def is_shared_out(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
     evenly, since the two turns of the last ones would wait for groups that have nothing left."""
     evenly = options.groups if has_words(spec, options) else 1
     return (runs_fit(spec, options) and options.groups % sides_of(spec, options) == 0
-            and options.tile_p * options.tile_q % (item_outputs(spec, options) * evenly) == 0
-            and not (options.staged and (options.tile_q % (RUN * (PAIR if by_side(spec, options) else 1))
-                                         or options.tile_p * options.tile_q > MOST_STAGED)))
+            and options.tile_p * options.tile_q % (item_outputs(spec, options) * evenly) == 0)
 
 
 def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple[int, ...] = BUFFERS,
@@ -176,7 +174,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
 def _rows_cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape, copied: float) -> float:
     """From a tile to the next where each group has its own: a group's time for one beside what all of them share."""
     items, depths = items_of(spec, options), depths_of(spec, options)
-    stores = -(-min(options.tile_p, shape.p) * shape.q // (LANES * max(PAIR, options.store_vector)))
+    stores = -(-min(options.tile_p, shape.p) * shape.q // (LANES * lane_outputs(options)))
     alone = (items * (ALONE_DEPTH_CYCLES * depths + ALONE_ITEM_CYCLES + ALONE_COLUMN_CYCLES * options.filters)
              + ALONE_TILE_CYCLES + (ALONE_SHARE * copied if options.buffers == options.groups else 0.0))
     return beside(ROWS_DEPTH_CYCLES * items * depths + ROWS_STORE_CYCLES * options.filters * stores,

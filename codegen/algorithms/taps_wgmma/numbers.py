@@ -83,6 +83,11 @@ def stage_line(options: TapsWgmmaOptions) -> int:
     return options.tile_p * options.tile_q + STAGE_BESIDE
 
 
+def lane_outputs(options: TapsWgmmaOptions) -> int:
+    """Of a filter that a lane stores side by side where they were put together: words, where rows begin anywhere."""
+    return max(PAIR, options.store_vector)
+
+
 def in_turns(options: TapsWgmmaOptions) -> bool:
     """Whether groups wait for each other's products."""
     return options.order is not Order.FREE
@@ -122,7 +127,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     """All numbers of plan values that fit together."""
     fields = pair_fields(spec, options)
     filters, stage = fields["filter_bytes"], stage_line(options) * options.filters
-    rounds = -(-options.tile_p * options.tile_q // (max(PAIR, options.store_vector) * LANES))
+    rounds = -(-options.tile_p * options.tile_q // (LANES * lane_outputs(options)))
     stages = filters + options.buffers * ITEMSIZE * fields["halo"]
     return TapsWgmmaNumbers(
         **fields, arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),

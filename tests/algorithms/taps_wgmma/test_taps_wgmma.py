@@ -228,7 +228,7 @@ def test_lines_lie_so_far_apart_that_loads_meet_in_few_banks(c, size, rounds, mo
     of 3x3 has two pairs and zeros), and one where lines lie further apart. A warp has 16 windows of a tile."""
     def wavefronts(kept):
         if not kept:
-            monkeypatch.setattr(window_pairs, "apart", lambda lines, runs: lines)
+            monkeypatch.setattr(window_pairs, "spread", lambda lines, runs: lines)
         shape = ConvShape(n=1, c=c, h=16, w=128, k=8, r=size, s=size, padding=size // 2, dtype="float16")
         made = plan_layer(shape, algorithm="taps_wgmma", settings={
             "tile_p": 8, "tile_q": 64, "filters": 8, "groups": 2, "buffers": 2, "order": "free", "vector": 8,
