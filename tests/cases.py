@@ -27,7 +27,7 @@ from .pitches import with_gaps
 SIZES_EACH = 3
 TYPES = ("dtype", "layout", "weight_dtype", "out_dtype", "padding_mode", "pitch")     # of a case's name
 # Images that a plan is tried for where none is named; the later ones are for plans that ask something of H and W
-USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7))
+USUAL = ((1, 99, 99), (1, 96, 96), (1, 56, 56), (1, 28, 28), (1, 14, 14), (1, 7, 7), (1, 16, 16), (1, 8, 8))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ serve, how their pixels lie, and which pairs of a window's elements a lane of th
 
 from __future__ import annotations
 
+import enum
+
 from ..dtypes import Layout
 from ..spec import KernelSpec
 from .wgmma import DEPTH, TARGET
@@ -13,6 +15,13 @@ LEAST_FILTERS = 4
 PAIR = 2                        # neighbours that a lane loads at a time, a word
 LANES_EACH = 4                  # lanes that share an output's products
 DEPTH_QUADS = DEPTH // (PAIR * LANES_EACH)      # pairs of a window that one of them loads for an instruction
+
+
+class Stores(enum.Enum):
+    """How outputs get to y."""
+
+    DIRECT = "direct"       # by the threads that have the sums
+    ROWS = "rows"           # each group of warps puts outputs of whole rows together in shared memory first
 
 
 def first_layer_refusal(spec: KernelSpec) -> str | None:

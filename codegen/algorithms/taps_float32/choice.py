@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
-from warpconv.codegen.parts.first_layers import beside
+from warpconv.codegen.parts.first_layers import Stores, beside
 from warpconv.codegen.parts.lines import lanes_for, line_width
 from warpconv.codegen.parts.wgmma import ROWS
 from warpconv.codegen.shape import ConvShape
@@ -27,6 +27,10 @@ RAWS = (1, 2)
 SHIFTS = ((4, 1), (4, 2), (8, 1))   # warps that copy a tile, and shifts of them
 TILE_Q = (8, 16, 32, 64)
 ITEMS = (1, 2, 4, 8)                # of a tile
+WHOLE_ROWS = (16, 32, 56, 64, 112, 128)     # columns of tiles of whole rows where those of y are not known,
+WIDER = 32                          # fewer than so many more than y's where they are,
+MOST_STAGED = 512                   # and outputs of such tiles,
+TOGETHER = (1, 2, 4)                # of which so many times 64 are put together
 FILTERS = (16, 32, 48, 64, 96, 128)
 MOST_PASSES = 4
 TILE_COUNTS = 2                     # of filters' tiles: as few as fit, and the next
@@ -52,6 +56,12 @@ MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides 
 WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.4          # fewer of wide ones,
 MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
+# Where outputs are put together: cycles of eight filters of 64 of them, of all that are stored at once besides, and
+# bytes more for each of y's, of 64 at once, fewer of more
+STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0
+ROWS_SHARE, ROWS_POWER = 0.39, 0.829
+EDGE_CYCLES = 106.0         # more of copies where each line has its ends in the padding
+STAGED_POWER = 1.71         # how far the longer of a tile's way to halves and its products hides the other then
 KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
@@ -70,9 +80,9 @@ def goes_round(options: TapsFloat32Options) -> bool:
     return options.buffers % options.shifts == options.buffers % options.groups == 0
 
 
-def candidates(spec: KernelSpec, vector: int = 1) -> Iterator[TapsFloat32Options]:
+def candidates(spec: KernelSpec, vector: int = 1, columns: int | None = None) -> Iterator[TapsFloat32Options]:
     """Every tile that fits: filters in as few tiles as fit, or the next number that FILTERS has; up to twice as many
-    buffers as groups and two raw tiles, where they fit."""
+    buffers as groups and two raw tiles, where they fit; where outputs are put together, whole rows of ``columns``."""
     store = store_width(spec)
     unit = column_unit(TapsFloat32Options(store_vector=store))
     whole = -(-spec.k // unit) * unit
@@ -80,28 +90,45 @@ def candidates(spec: KernelSpec, vector: int = 1) -> Iterator[TapsFloat32Options
     tiles = {-(-spec.k // f): f for f in sorted(widths, reverse=True)}      # the narrowest of so many tiles
     counts = 0
     for count in sorted(tiles):
-        found = list(_tiles(spec, tiles[count], vector, store))
+        first = TapsFloat32Options(filters=tiles[count], vector=vector, store_vector=store)
+        found = [one for way in _ways(spec) for one in _tiles(spec, replace(first, stores=way), columns)]
         yield from found
         counts += bool(found)
         if counts == TILE_COUNTS:
             return
 
 
-def _tiles(spec: KernelSpec, filters: int, vector: int, store: int) -> Iterator[TapsFloat32Options]:
+def _ways(spec: KernelSpec) -> Iterable[Stores]:
+    """To store that the layout has."""
+    return Stores if spec.layout is Layout.NCHW else (Stores.DIRECT,)
+
+
+def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -> Iterator[TapsFloat32Options]:
     """Those of so many filters that fit."""
-    count = -(-spec.k // filters)
-    passes = {1, min(count, MOST_PASSES)}
-    for groups, items, tile_q, (copiers, shifts), several in itertools.product(GROUPS, ITEMS, TILE_Q, SHIFTS,
-                                                                               sorted(passes)):
-        if tile_q > ROWS * items:
+    passes = {1, min(-(-spec.k // options.filters), MOST_PASSES)}
+    tiles = _whole_rows(columns) if options.staged else (
+        (ROWS * items // tile_q, tile_q, 1) for items, tile_q in itertools.product(ITEMS, TILE_Q))
+    for (tile_p, tile_q, together), groups, (copiers, shifts), several in itertools.product(tiles, GROUPS, SHIFTS,
+                                                                                          sorted(passes)):
+        if not tile_p:
             continue
-        tile = TapsFloat32Options(tile_p=ROWS * items // tile_q, tile_q=tile_q, filters=filters, passes=several,
-                                  groups=groups, copiers=copiers, shifts=shifts, vector=vector, store_vector=store)
+        tile = replace(options, tile_p=tile_p, tile_q=tile_q, together=together, passes=several, groups=groups,
+                       copiers=copiers, shifts=shifts)
         made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
             sorted((b for b in BUFFERS if b <= 2 * groups), reverse=True), sorted(RAWS, reverse=True)))
         found = next((one for one in made if fits(spec, one)), None)
         if found is not None:
             yield found
+
+
+def _whole_rows(columns: int | None) -> Iterator[tuple[int, int, int]]:
+    """Rows and columns of tiles of whole rows, and how many times 64 outputs of them are put together."""
+    widths = WHOLE_ROWS if columns is None else range(-(-columns // RUN) * RUN, columns + WIDER, RUN)
+    for tile_q in widths:
+        rows = ROWS // math.gcd(ROWS, tile_q)
+        for tile_p in range(rows, MOST_STAGED // tile_q + 1, rows):
+            yield from ((tile_p, tile_q, together) for together in TOGETHER
+                        if together * ROWS <= tile_p * tile_q)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Options:
@@ -110,9 +137,11 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = candidates(spec, line_width(spec, shape, WIDE))
+    made = candidates(spec, line_width(spec, shape, WIDE), shape.q)
     if _is_partly_stored(spec, shape):
-        made = (options for options in made if options.tile_p * options.tile_q <= MOST_PARTLY)
+        made = (options for options in made if options.staged or options.tile_p * options.tile_q <= MOST_PARTLY)
+    else:
+        made = (options for options in made if not options.staged)
     return min(made, key=lambda options: cycles(spec, options, shape))
 
 
@@ -131,7 +160,8 @@ def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> f
     together = multiplied + stored / min(options.groups, of_block)
     split = _split_cycles(spec, options)
     each = split / (1 + SHIFT_SHARE * (options.shifts - 1))
-    arithmetic = of_block * beside(together, each, TILE_POWER if options.buffers > options.groups else FEW_POWER)
+    power = STAGED_POWER if options.staged else TILE_POWER if options.buffers > options.groups else FEW_POWER
+    arithmetic = of_block * beside(together, each, power)
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     return START_CYCLES + split + multiplied + stored + beside(arithmetic, memory, MEMORY_POWER)
 
@@ -143,7 +173,8 @@ def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     apart = options.copiers * LANES // lanes_for(line_words(spec, options))
     at_once = lines_at_once(lines, apart, WORDS_AT_ONCE // rounds)
     words = -(-lines // (apart * at_once)) * at_once * rounds * (ODD_SHARE if is_odd(spec) else 1.0)
-    each = COPY_CYCLES * copies + SPLIT_CYCLES * words * (1.0 if is_split(spec) else PLAIN_SHARE)
+    copying = COPY_CYCLES + (EDGE_CYCLES if options.staged and options.vector == 1 and any(spec.padding[1]) else 0.0)
+    each = copying * copies + SPLIT_CYCLES * words * (1.0 if is_split(spec) else PLAIN_SHARE)
     return (TILE_CYCLES + (RAW_CYCLES if options.raws == 1 else 0.0)
             + each * float((options.copiers / SHIFTS[0][0])**COPIERS_POWER))
 
@@ -155,7 +186,9 @@ def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float,
     multiplied: float = depths_of(spec) * (DEPTH_CYCLES + COLUMN_CYCLES * options.filters * products)
     multiplied += steps_of(spec) * SUMS_CYCLES * blocks if is_split(spec) else 0.0
     stored = STORE_CYCLES[spec.layout] * blocks
-    if spec.layout is Layout.NHWC:
+    if options.staged:
+        stored = STAGED_CYCLES * blocks + TOGETHER_CYCLES / options.together
+    elif spec.layout is Layout.NHWC:
         stored *= 1 + NARROW_SHARE * (max(STORES) // options.store_vector - 1)
     elif options.tile_q == RUN:
         stored *= 1 + SHORT_SHARE
@@ -168,8 +201,13 @@ def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShap
     if not _is_partly_stored(spec, shape):
         return moved
     written = max(0.0, spec.dtype.itemsize * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
-    narrow = PARTLY_SHARE * (SECTOR_BYTES / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
-    return moved + written * (WHOLE_SHARE if options.tile_q >= shape.q else narrow)
+    if options.staged:
+        more: float = ROWS_SHARE / options.together**ROWS_POWER
+    elif options.tile_q >= shape.q:
+        more = WHOLE_SHARE
+    else:
+        more = PARTLY_SHARE * (SECTOR_BYTES / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
+    return moved + written * more
 
 
 def instructions(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:

@@ -7,6 +7,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, quads_of, run_of
 from warpconv.codegen.parts.lines import Lines, lanes_for, lines_of
+from warpconv.codegen.parts.occupancy import largest_divisor
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
                                           WgmmaShape, registers_left)
 from warpconv.codegen.plan import Argument
@@ -26,6 +27,10 @@ MOST_REGISTERS = 224
 # Of a thread that multiplies, beside sums, factors and places
 REGISTERS_BESIDE = {Numerics.FP16X3: 52, Numerics.TF32: 40}
 REGISTERS_PLANES = 6            # and in NCHW, where lanes exchange outputs
+REGISTERS_STAGED = {Numerics.FP16X3: 21, Numerics.TF32: 6}      # or put them together in shared memory,
+REGISTERS_PASSES = 24           # of several tiles of filters
+STAGE_BESIDE = 4                # floats behind a filter's outputs: what a warp puts there at once meets in no bank
+MOST_STORED = 16                # outputs that a lane loads from there before it stores any
 SIDE_THREADS = 256
 MOST_SETS = 3
 SPLIT_PRODUCTS = 3              # of the four of two factors' parts
@@ -83,6 +88,12 @@ class TapsFloat32Numbers:
     together: int               # of these whose filters a lane stores side by side
     runs_across: int            # of a tile's row
     items: int                  # of a tile: 64 outputs
+    stage_line: int             # floats from a filter's outputs to the next's, where a group puts them together,
+    stage: int                  # and of all
+    stages_at: int
+    store_rounds: int           # stores of a lane of a filter's outputs,
+    stored_at_once: int         # and filters that a warp stores at once
+    first_barrier: int          # of groups, behind those of warps that copy
     halo_rows: int
     pixel: int                  # elements of a pixel in a line of the image
     odd_pixel: bool             # whether every second column's window begins inside of a word
@@ -230,7 +241,18 @@ def shared_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a block: filters, pixels as floats and in halves, scales, what copying warps tell each other, barriers."""
     pixels = raw_tiles(options) * halo(spec, options).elements + options.buffers * buffer_words(spec, options)
     return (options.passes * filter_bytes(spec, options) + ITEMSIZE * pixels
-            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * all_copiers(options) * RANGE_BYTES)
+            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * all_copiers(options) * RANGE_BYTES
+            + options.groups * ITEMSIZE * stage_floats(options))
+
+
+def stage_line(options: TapsFloat32Options) -> int:
+    """Floats from a filter's outputs to the next's, where a group puts them together."""
+    return options.together * ROWS + STAGE_BESIDE
+
+
+def stage_floats(options: TapsFloat32Options) -> int:
+    """Of all filters' outputs that a group puts together."""
+    return options.filters * stage_line(options) if options.staged else 0
 
 
 def all_copiers(options: TapsFloat32Options) -> int:
@@ -258,7 +280,11 @@ def planned_registers(spec: KernelSpec, options: TapsFloat32Options, sets: int) 
     low one), places of factors, and factors of so many steps."""
     sums = options.filters * ROWS // WARP_GROUP * (3 if is_split(spec) else 1)
     factors = sets * step_depths(spec) * LANES_EACH * parts_of(spec)
-    beside = REGISTERS_BESIDE[spec.numerics] + (REGISTERS_PLANES if spec.layout is Layout.NCHW else 0)
+    beside = REGISTERS_BESIDE[spec.numerics]
+    if options.staged:
+        beside += REGISTERS_STAGED[spec.numerics] + (REGISTERS_PASSES if options.passes > 1 else 0)
+    elif spec.layout is Layout.NCHW:
+        beside += REGISTERS_PLANES
     return sums + window_quads(spec)[1] + factors + beside
 
 
@@ -301,8 +327,11 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     length, spans = run_of(spec)
     pairs, quads = run_pairs(spec), window_quads(spec)
     halves_at = filters + raw_tiles(options) * ITEMSIZE * lines.elements
-    scales_at = halves_at + options.buffers * ITEMSIZE * buffer_words(spec, options)
+    stages_at = halves_at + options.buffers * ITEMSIZE * buffer_words(spec, options)
+    scales_at = stages_at + options.groups * ITEMSIZE * stage_floats(options)
     ranges_at = scales_at + options.buffers * SCALE_BYTES
+    store_rounds = options.together * ROWS // LANES
+    barriers_at = ranges_at + RANGES * all_copiers(options) * RANGE_BYTES
     return TapsFloat32Numbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters), split=is_split(spec), parts=parts,
         all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=FEWER_REGISTERS,
@@ -327,4 +356,8 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
         buffer_words=buffer_words(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         kept_digits=KEPT_DIGITS[spec.numerics], least_sum=float(LEAST_SUM[spec.numerics] * spec.reduction),
         raws_at=filters, halves_at=halves_at, scales_at=scales_at, ranges_at=ranges_at,
-        barriers_at=ranges_at + RANGES * all_copiers(options) * RANGE_BYTES, shared_bytes=shared_bytes(spec, options))
+        barriers_at=barriers_at, stage_line=stage_line(options), stage=stage_floats(options),
+        stages_at=stages_at,
+        store_rounds=store_rounds, stored_at_once=largest_divisor(options.filters // 4, MOST_STORED // store_rounds),
+        first_barrier=1 + options.shifts,
+        shared_bytes=shared_bytes(spec, options))

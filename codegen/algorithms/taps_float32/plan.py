@@ -20,8 +20,8 @@ from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
-from warpconv.codegen.parts.first_layers import first_layer_refusal
+from warpconv.codegen.parts.arguments import BORDER, bounded, demanding, layer_arguments, named
+from warpconv.codegen.parts.first_layers import Stores, first_layer_refusal
 from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
@@ -86,10 +86,14 @@ def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     unit = column_unit(options)
     if options.filters % unit or not COLUMN_UNIT <= options.filters <= MOST_COLUMNS:
         return f"filters = {options.filters} (a multiple of {unit}, at most {MOST_COLUMNS})"
-    whole = options.tile_p > 0 and options.tile_q in TILE_Q
+    if options.staged and spec.layout is not Layout.NCHW:
+        return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
+    if not options.staged and options.together > 1:
+        return f"together = {options.together} with stores = {options.stores.value} (1)"
+    whole = options.tile_p > 0 and (options.tile_q in TILE_Q or options.staged and options.tile_q % RUN == 0)
     if not whole or options.tile_p * options.tile_q % ROWS:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs is no whole number of a group's {ROWS}, or has "
-                f"other rows than of {', '.join(map(str, TILE_Q))}")
+                f"other rows than of {', '.join(map(str, TILE_Q))} (with stores = rows of {RUN}, {2 * RUN}, ...)")
     return None
 
 
@@ -112,6 +116,8 @@ def _arguments(spec: KernelSpec, options: TapsFloat32Options) -> tuple[Argument,
     store = ITEMSIZE * options.store_vector
     asked = {**asked_of_lines(spec, options.vector), "y": store, "residual": store, "bias": store}
     arguments = demanding(layer_arguments(spec), asked)
+    if options.staged:
+        arguments = bounded(arguments, {"Q": options.tile_q})
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name, multiple_of=CELL_BYTES))
 
 

@@ -16,8 +16,8 @@ from warpconv.codegen.parts.occupancy import rounds_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (MOST_REGISTERS, WIDE, filter_blocks, filter_elements, halo, most_blocks, planned_registers,
-                      shared_bytes, store_width, threads_of, window_of, window_passes)
+from .numbers import (MOST_REGISTERS, WIDE, filter_blocks, filter_elements, halo, is_exchanged, most_blocks,
+                      planned_registers, shared_bytes, store_width, threads_of, window_of, window_passes)
 from .options import TapsIeeeOptions
 
 COLUMNS = {Layout.NHWC: (8, 4), Layout.NCHW: (4,)}      # in NCHW neighbouring lanes store what lies side by side
@@ -28,6 +28,8 @@ THREADS = (64, 256)             # of a block, about
 TILE_Q = {Layout.NHWC: (8, 16, 32, 64, 128), Layout.NCHW: (16, 32, 64, 128)}
 TILE_Q_OF_GROUPS = (16, 28, 32, 56, 64, 112, 128)      # deeper layers, whose rows are no whole 32 columns
 MOST_ROWS = 32
+WIDER = 32                      # fewer than so many columns more than y's has a tile of whole rows, which are stored
+WHOLE_THREADS = 512             # together where they begin anywhere, by so many threads at most
 FILTER_SHARES = 2               # numbers of blocks that share out filters: the fewest that fit, and the next
 # Slots of a warp and cycles of a multiprocessor, fitted to 1,309 plans of 20 layers (first layers of 1 to 12 channels,
 # batch 1 to 256, both layouts), timed on an H200 on 2026-11-28: of these the plan that is chosen takes 1.06 times as
@@ -41,6 +43,12 @@ MEMORY_SHARE = 1.2          # of the bytes, at the speed of a copy
 MEMORY_POWER = 3.2          # how far the longer of memory and arithmetic hides the other
 SECTOR = SECTOR_BYTES // 4  # floats that memory is written by; in NCHW rows of y may begin inside of them:
 PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, less of wide tiles
+# Where outputs change hands before they are stored, fitted to 438 plans of 14 layers on 2026-11-29 (1.10 times as long
+# as the quickest in the mean):
+EXCHANGE_SLOTS = 10.9       # of a store,
+END_SLOTS = 57.0            # more of copies of lines that begin anywhere and have an end in the padding
+EXCHANGED_SHARE = 0.79      # times all that, but where lines are those of narrow groups
+EXCHANGED_PARTLY, EXCHANGED_POWER, EXCHANGED_WHOLE = 1.72, 0.505, 0.325     # of y's bytes as above, and of whole rows
 NARROW_GROUPS = 1.5         # times all that, groups whose lines begin anywhere took: deeper layers have short ones, and
                             # each has its edges (31 to 7 columns, stride 1 and 2, 1.3 to 2.1, 2026-11-28)
 STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8 of these)
@@ -53,8 +61,10 @@ def fits(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
             and shared_bytes(spec, options) <= spec.hardware.shared_block)
 
 
-def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iterator[TapsIeeeOptions]:
-    """Every tile that fits: threads in whole warps, of which in NCHW each has the same filters."""
+def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1,
+               q: int | None = None) -> Iterator[TapsIeeeOptions]:
+    """Every tile that fits: threads in whole warps, of which in NCHW each has the same filters; where outputs change
+    hands tiles of whole rows of ``q``, too."""
     for columns, filters in itertools.product(COLUMNS[spec.layout], FILTERS):
         if columns * filters > MOST_OUTPUTS:
             continue
@@ -63,7 +73,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iter
             lanes = -(-needed // share)
             made = [TapsIeeeOptions(columns=columns, filters=filters, filter_lanes=lanes, tile_p=tile_p, tile_q=tile_q,
                                     vector=vector, store_vector=store_vector)
-                    for tile_p, tile_q in _tiles(spec, columns, lanes)]
+                    for tile_p, tile_q in _tiles(spec, columns, lanes, q if store_vector < WIDE else None)]
             found = [one for one in made if fits(spec, one)]
             yield from (replace(one, min_blocks=most_blocks(spec, one)) for one in found)
             shares += bool(found)
@@ -71,14 +81,16 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1) -> Iter
                 break
 
 
-def _tiles(spec: KernelSpec, columns: int, lanes: int) -> Iterator[tuple[int, int]]:
+def _tiles(spec: KernelSpec, columns: int, lanes: int, q: int | None) -> Iterator[tuple[int, int]]:
     """Rows and columns of a tile."""
-    least, most = THREADS
-    for tile_q in TILE_Q[spec.layout] if spec.groups == 1 else TILE_Q_OF_GROUPS:
+    widths = TILE_Q[spec.layout] if spec.groups == 1 else TILE_Q_OF_GROUPS
+    whole = range(-(-q // WIDE) * WIDE, q + WIDER, WIDE) if q is not None and spec.layout is Layout.NCHW else ()
+    for tile_q in sorted({*widths, *whole}):
+        least, most = THREADS[0], WHOLE_THREADS if tile_q in whole else THREADS[1]
         for tile_p in range(1, MOST_ROWS + 1):
             runs = tile_p * tile_q // columns
-            whole = runs % LANES == 0 if spec.layout is Layout.NCHW else runs * lanes % LANES == 0
-            if whole and least <= runs * lanes <= most:
+            warps = runs % LANES == 0 if spec.layout is Layout.NCHW else runs * lanes % LANES == 0
+            if warps and least <= runs * lanes <= most:
                 yield tile_p, tile_q
 
 
@@ -88,7 +100,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsIeeeOptions:
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = list(candidates(spec, line_width(spec, shape, WIDE), store_width(spec, shape.q)))
+    made = list(candidates(spec, line_width(spec, shape, WIDE), store_width(spec, shape.q), shape.q))
     return min(made or candidates(spec), key=lambda options: cycles(spec, options, shape))
 
 
@@ -99,17 +111,25 @@ def cycles(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> floa
     warps = threads_of(options) / LANES / QUARTERS
     held = sum(times * (blocks * warps * WARP_PACE + WAIT_WARPS)
                for times, blocks in rounds_of(spec.hardware, tiles, options.min_blocks))
-    arithmetic = held * _tile_slots(spec, options)
+    arithmetic = held * _tile_slots(spec, options, -(-shape.q // options.tile_q))
+    if is_exchanged(spec, options) and not _has_short_lines(spec, options):
+        arithmetic *= EXCHANGED_SHARE
     memory = _memory_bytes(spec, options, shape) / spec.hardware.copied_bytes
     filters = FILTER_CYCLES * filter_elements(spec, options) / threads_of(options)
     found = START_CYCLES + filters + beside(arithmetic, memory, MEMORY_POWER)
-    if spec.groups > 1 and options.vector == 1:
+    if _has_short_lines(spec, options):
         found *= NARROW_GROUPS
     return found * STRIDED_PLANES if spec.layout is Layout.NCHW and spec.stride[1] > 1 else found
 
 
-def _tile_slots(spec: KernelSpec, options: TapsIeeeOptions) -> float:
-    """Of a warp for a tile: products, the loads of their factors, stores, and copies of the next tile's pixels."""
+def _has_short_lines(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
+    """Whether lines are those of a deeper layer's groups and begin anywhere."""
+    return spec.groups > 1 and options.vector == 1
+
+
+def _tile_slots(spec: KernelSpec, options: TapsIeeeOptions, across: int) -> float:
+    """Of a warp for a tile, ``across`` of which share a row: products, the loads of their factors, stores, and copies
+    of the next tile's pixels."""
     outputs, lines = options.columns * options.filters, halo(spec, options)
     planes = spec.reduction // (spec.r * spec.s * pixel_of(spec))
     multiply = max(1, LANES * QUARTERS // spec.hardware.float_lanes)
@@ -117,9 +137,13 @@ def _tile_slots(spec: KernelSpec, options: TapsIeeeOptions) -> float:
     loads = LOAD_SLOTS * (spec.reduction * options.filters / WIDE + windows)
     loads += PASS_SLOTS * windows * (window_passes(spec, options) - 1)
     copies = -(-planes * lines.rows * lines.piece_lanes // threads_of(options)) * lines.piece_rounds
-    stores = outputs / options.store_vector
-    return (multiply * spec.reduction * outputs + loads + COPY_SLOTS * copies
-            + STORE_SLOTS[spec.layout] * stores + TILE_SLOTS)
+    copied, stored = COPY_SLOTS, STORE_SLOTS[spec.layout]
+    if is_exchanged(spec, options):
+        stored = EXCHANGE_SLOTS
+        if options.vector == 1 and spec.groups == 1 and any(spec.padding[1]):
+            copied += END_SLOTS * min(1.0, 2 / across)      # the first and the last of a row
+    return (multiply * spec.reduction * outputs + loads + copied * copies
+            + stored * outputs / options.store_vector + TILE_SLOTS)
 
 
 def _memory_bytes(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:
@@ -127,7 +151,10 @@ def _memory_bytes(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) 
     moved = MEMORY_SHARE * shape.bytes_moved
     if spec.layout is Layout.NHWC or shape.q % SECTOR == 0:
         return moved
-    partly: float = PARTLY_SHARE * (SECTOR / options.tile_q)**PARTLY_POWER
+    narrow = SECTOR / options.tile_q
+    partly: float = PARTLY_SHARE * narrow**PARTLY_POWER
+    if is_exchanged(spec, options):
+        partly = EXCHANGED_WHOLE if options.tile_q >= shape.q else EXCHANGED_PARTLY * narrow**EXCHANGED_POWER
     return moved + partly * spec.dtype.itemsize * math.prod(shape.output_shape)
 
 

@@ -23,6 +23,7 @@ ROW_FILLING = 4                 # elements behind a product's filters: rows begi
 REGISTERS_BESIDE = 28           # of a thread beside sums, pixels and filters
 MOST_TOGETHER = 16              # products of a window's lines of a plane in text of their own each; of more, a loop
 MOST_REGISTERS = 200            # planned ones: compilers keep some room
+EXCHANGED_FILTERS = 4           # whose outputs change hands at a time
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class TapsIeeeNumbers:
     window: int                 # elements of a line that a thread's windows have, and what is loaded with them
     edges: bool                 # whether columns stand in the padding
     find_pixels: bool           # whether what stands in the padding is a pixel of the image
+    exchanged: bool             # whether a warp's outputs change hands before they are stored,
+    exchanges_at: int           # elements before the first warp's,
+    exchange: int               # and of one
     shared_bytes: int
 
 
@@ -98,8 +102,24 @@ def filter_elements(spec: KernelSpec, options: TapsIeeeOptions) -> int:
 
 
 def shared_bytes(spec: KernelSpec, options: TapsIeeeOptions) -> int:
-    """Of a block: its filters, and two tiles' pixels."""
-    return ITEMSIZE * (filter_elements(spec, options) + BUFFERS * halo(spec, options).elements)
+    """Of a block: its filters, two tiles' pixels, and outputs that change hands."""
+    return ITEMSIZE * (exchanges_at(spec, options) + exchange_of(spec, options) * threads_of(options) // LANES)
+
+
+def is_exchanged(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
+    """Whether a warp's outputs change hands before they are stored: those of a thread, side by side, would be several
+    stores, each of which has but a part of what memory is written by."""
+    return spec.layout is Layout.NCHW and options.store_vector < WIDE
+
+
+def exchanges_at(spec: KernelSpec, options: TapsIeeeOptions) -> int:
+    """Elements before these in shared memory."""
+    return filter_elements(spec, options) + BUFFERS * halo(spec, options).elements
+
+
+def exchange_of(spec: KernelSpec, options: TapsIeeeOptions) -> int:
+    """Elements of a warp's."""
+    return EXCHANGED_FILTERS * LANES * options.columns if is_exchanged(spec, options) else 0
 
 
 def planned_registers(spec: KernelSpec, options: TapsIeeeOptions) -> int:
@@ -143,6 +163,8 @@ def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,
         lead=lines.lead, pieces=lines.pieces, piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds,
         lines=planes * lines.rows, planes=planes, plane=lines.plane, buffer=lines.elements,
         window=window_of(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
+        exchanged=is_exchanged(spec, options), exchanges_at=exchanges_at(spec, options),
+        exchange=exchange_of(spec, options),
         shared_bytes=shared_bytes(spec, options))
 
 

@@ -26,8 +26,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import MOST_LANES, candidates, choice, instructions
-from .numbers import (ITEMSIZE, MOST_REGISTERS, WIDE, TapsIeeeNumbers, filter_blocks, make_numbers, most_blocks,
-                      planned_registers, runs_of, shared_bytes, threads_of)
+from .numbers import (ITEMSIZE, MOST_REGISTERS, WIDE, TapsIeeeNumbers, filter_blocks, is_exchanged, make_numbers,
+                      most_blocks, planned_registers, runs_of, shared_bytes, threads_of)
 from .options import TapsIeeeOptions
 
 STORES = (4, 2, 1)
@@ -75,6 +75,9 @@ def _tile_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
     if threads % LANES or threads > BLOCK_THREADS:
         return (f"{runs_of(options)} runs of {options.columns} columns by {options.filter_lanes} lanes are {threads} "
                 f"threads (whole warps, at most {BLOCK_THREADS})")
+    if is_exchanged(spec, options) and runs_of(options) % LANES:
+        return (f"{runs_of(options)} runs of {options.columns} columns with store_vector = {options.store_vector} (in "
+                f"NCHW a multiple of {LANES}, or store_vector = {WIDE})")
     return None
 
 

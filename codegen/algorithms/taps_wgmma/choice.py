@@ -10,7 +10,7 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
-from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
+from warpconv.codegen.parts.first_layers import PAIR, Stores, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of,
@@ -20,7 +20,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import MOST_STAGED, item_outputs, items_of, lane_outputs, more_registers, planned_registers, shared_bytes
-from .options import Order, Stores, TapsWgmmaOptions
+from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
 BUFFERS = (2, 3, 4)

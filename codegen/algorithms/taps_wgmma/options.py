@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from warpconv.codegen.classes import dataclass
+from warpconv.codegen.parts.first_layers import Stores
 
 
 class Order(enum.Enum):
@@ -12,13 +13,6 @@ class Order(enum.Enum):
 
     FREE = "free"           # each when it can
     TURNS = "turns"         # one after the other
-
-
-class Stores(enum.Enum):
-    """How outputs get to y."""
-
-    DIRECT = "direct"       # by the threads that have the sums
-    ROWS = "rows"           # each group puts a tile of whole rows together in shared memory first
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.arguments import BORDER, named
-from warpconv.codegen.parts.first_layers import first_layer_refusal
+from warpconv.codegen.parts.first_layers import Stores, first_layer_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.parts.wgmma import DEPTH, MOST_COLUMNS, TARGET
@@ -32,7 +32,7 @@ from warpconv.codegen.spec import KernelSpec
 from .choice import BUFFERS, GROUPS, candidates, choice, goes_round, instructions, is_shared_out
 from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers,
                       planned_registers, shared_bytes)
-from .options import Order, Stores, TapsWgmmaOptions
+from .options import Order, TapsWgmmaOptions
 
 
 def supports(spec: KernelSpec) -> str | None:

@@ -14,16 +14,23 @@ TILES = ((8, 8, 32, 1, 2, 2, 1, 4, 1), (8, 16, 64, 1, 2, 3, 2, 8, 1), (2, 32, 16
          (1, 64, 32, 2, 2, 2, 1, 4, 2), (16, 8, 16, 1, 3, 4, 2, 4, 1), (16, 16, 32, 1, 2, 2, 2, 4, 2),
          (4, 16, 48, 2, 2, 3, 1, 8, 1), (8, 8, 16, 4, 2, 2, 1, 4, 2))
 WAYS = ("fp16x3", "tf32")
+STORES = (("direct", 1), ("rows", 1), ("rows", 2), ("rows", 4))     # and how many times 64 outputs are put together
+# Tiles whose rows are put together: of widths and of numbers of outputs that only these have, and others
+WHOLE_ROWS = ((8, 24, 32, 1, 2, 2, 1, 4, 1), (4, 48, 24, 2, 2, 4, 2, 4, 1), (8, 40, 48, 1, 2, 3, 2, 8, 1),
+              (2, 64, 16, 3, 2, 2, 1, 4, 2), (8, 16, 40, 1, 2, 4, 1, 4, 1), (8, 56, 8, 2, 3, 3, 1, 4, 1),
+              (3, 64, 48, 1, 2, 2, 2, 4, 2), (16, 8, 16, 4, 2, 4, 1, 4, 1))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": ("float32",), "numerics": WAYS, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "vector": (1, 4),
-    "store_vector": (1, 2, 4)}
+    "store_vector": (1, 2, 4), "stores": STORES[::2]}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 8, 12, 18, 20, 22, 33, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
-    return {**dict(zip(NAMES, row["tile"])), "vector": row["vector"], "store_vector": row["store_vector"]}
+    stores, together = row["stores"]
+    return {**dict(zip(NAMES, row["tile"])), "vector": row["vector"], "store_vector": row["store_vector"],
+            "stores": stores, "together": together}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
@@ -36,7 +43,7 @@ def layer(choose: Choose) -> dict[str, Any]:
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else another tile."""
     return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "vector": 1,
-                                "store_vector": 1}))
+                                "store_vector": 1, "stores": "direct", "together": 1}))
 
 
 def variants() -> Iterable[Row]:
@@ -50,7 +57,14 @@ def variants() -> Iterable[Row]:
                    padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype="float32",
                    numerics=WAYS[i // 2 % 2], layout="NHWC" if nhwc else "NCHW", stride=1 + i % 2,
                    dilation=1 + i // 2 % 2, tile=tile, vector=4 if i % 2 == 0 else 1,
-                   store_vector=4 if wide else 1)
+                   store_vector=4 if wide else 1, stores=STORES[0])
+    for i, tile in enumerate(WHOLE_ROWS * 2):
+        again = i // len(WHOLE_ROWS)
+        yield dict(filter=((2, 3), (5, 2), (3, 3), (7, 7))[i % 4], channels=CHANNELS[i % len(CHANNELS)],
+                   padding=PADDINGS[(i + again) % 4], padding_mode=BORDERS[i % 6],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype="float32", numerics=WAYS[(i + again) % 2],
+                   layout="NCHW", stride=1 + i // 2 % 2, dilation=1 + i // 4 % 2, tile=tile,
+                   vector=4 if (i // 2 + again) % 2 == 0 else 1, store_vector=1, stores=STORES[1 + i % 3])
 
 
 ROWS = {"taps_float32": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,

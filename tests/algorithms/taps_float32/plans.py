@@ -19,6 +19,8 @@ def _taps(c: int, k: int, size: int, h: int, *epilogue: Epilogue, precision: str
 
 THREE = {"tile_p": 4, "tile_q": 16, "filters": 64, "groups": 3, "buffers": 4, "raws": 1, "copiers": 4, "shifts": 1,
          "vector": 4, "store_vector": 1}
+TWO_PASSES = {"tile_p": 2, "tile_q": 224, "filters": 32, "passes": 2, "groups": 3, "buffers": 6, "raws": 2,
+              "copiers": 4, "shifts": 1, "vector": 4, "store_vector": 1, "stores": "rows", "together": 4}
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -33,5 +35,8 @@ def plans() -> dict[str, KernelPlan]:
         "taps_float32_3x3_dilated_nhwc": _taps(3, 33, 3, 30, padding=3, dilation=3, layout="NHWC"),
         "taps_float32_5x5_border_of_one_value_nhwc": _taps(4, 33, 5, 28, padding=2, padding_mode="constant",
                                                            padding_value=0.5, layout="NHWC"),
+        "taps_float32_7x7_stride_2_rows_nchw": _taps(3, 64, 7, 227, BIAS, RELU, stride=2),
+        "taps_float32_3x3_rounded_rows_of_two_passes_residual_nchw": _taps(
+            3, 64, 3, 224, RESIDUAL, precision="tf32", values=TWO_PASSES),
         "taps_float32_7x7_reflect_nchw": _taps(2, 8, 7, 30, padding=3, padding_mode="reflect"),
     }

@@ -64,13 +64,16 @@ def test_layers_that_are_refused(changes, numerics, arch, says):
     (dict(tile_p=3), "no whole number"), (dict(vector=2), "vector = 2"),
     (dict(vector=4, tile_q=8, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
     (dict(store_vector=3), "store_vector = 3"), (dict(filters=256), "registers a thread"),
-    (dict(tile_p=128, tile_q=64), "bytes of shared memory")])
+    (dict(tile_p=128, tile_q=64), "bytes of shared memory"), (dict(stores="rows"), "in NCHW"),
+    (dict(together=2), "together = 2 with stores = direct"),
+    (dict(stores="rows", layout="NCHW", tile_q=20, tile_p=16), "no whole number"),
+    (dict(stores="rows", layout="NCHW", w=17), "at most 8")])
 def test_plan_values_that_do_not_go_together(values, says):
     layer_fields = {name: values.pop(name) for name in ("layout", "stride", "w") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
         plan_layer(small(**layer_fields), algorithm="taps_float32", precision="fp16x3", settings={
             "tile_p": 8, "tile_q": 8, "filters": 32, "passes": 1, "groups": 2, "buffers": 2, "raws": 1, "copiers": 4,
-            "shifts": 1, "vector": 1, "store_vector": 1, **values})
+            "shifts": 1, "vector": 1, "store_vector": 1, "stores": "direct", "together": 1, **values})
 
 
 @pytest.mark.thin(3)
@@ -85,6 +88,16 @@ def test_first_layers_take_it(sizes, layout):
         assert (quick.algorithm, quick.spec.numerics) == ("taps_float32", Numerics.TF32)
     assert select(layer(*sizes, layout), precision="ieee").algorithm != "taps_float32"
     assert select(layer(*sizes, layout), "sm_80").algorithm != "taps_float32"
+
+
+@pytest.mark.parametrize("h, size, k, stride, padding, precision, stores", [
+    (227, 7, 64, 2, 0, "fp16x3", "rows"), (227, 7, 64, 2, 0, "tf32", "rows"), (224, 3, 64, 1, 0, "tf32", "rows"),
+    (299, 3, 32, 2, 0, "tf32", "rows"), (224, 7, 64, 2, 3, "fp16x3", "direct"),
+    (227, 11, 96, 4, 0, "fp16x3", "direct")])
+def test_rows_of_y_that_begin_anywhere_are_put_together_first(h, size, k, stride, padding, precision, stores):
+    """Else memory gets parts of its 32 bytes; where shared memory has room for them beside the filter."""
+    made = plan_layer(layer(3, h, size, k, stride, padding, "NCHW", n=128), arch="sm_90", precision=precision)
+    assert (made.spec.algorithm, made.settings()["stores"]) == ("taps_float32", stores)
 
 
 def test_lines_are_copied_by_16_bytes_wherever_they_begin():
@@ -143,6 +156,30 @@ def test_ways_to_copy_and_to_store_give_the_same_bits():
         for filters, buffers, raws, copiers, shifts, vector, store in (
             (64, 2, 1, 4, 1, 1, 4), (32, 3, 2, 8, 1, 4, 4), (32, 2, 2, 4, 2, 4, 1), (64, 4, 1, 4, 2, 1, 2))]
     assert all((one == made[0]).all() for one in made)
+
+
+@pytest.mark.thin(3)
+@on_cpu_device
+@pytest.mark.parametrize("way", ["fp16x3", "tf32"])
+@pytest.mark.parametrize("h, w, ahead", [(19, 32, 0), (18, 30, 1), (21, 21, 3)])
+def test_rows_put_together_first_are_the_same_bits(h, w, ahead, way):
+    """In y from any element on; several passes, filters and rows that a tile has and y has not, a last time of fewer
+    outputs."""
+    rng = np.random.default_rng(4)
+    x, filters = rng.standard_normal((2, 3, h, w)).astype("f4"), rng.standard_normal((40, 3, 3, 3)).astype("f4")
+    shape = ConvShape(n=2, c=3, h=h, w=w, k=40, r=3, s=3, padding=1)
+    values = {"tile_p": 6, "tile_q": 32, "filters": 24, "vector": 1, "store_vector": 1}
+    ring = dict(zip(("groups", "buffers", "raws", "copiers", "shifts"), RINGS[0]))
+    direct = warpconv.specialize(shape, algorithm="taps_float32", device="cpu", precision=way, settings={
+        **values, **ring, "passes": 1, "stores": "direct", "together": 1})(x, filters)
+    for passes, together, ring in ((1, 1, RINGS[0]), (2, 2, RINGS[3]), (1, 4, RINGS[2])):
+        kernel = warpconv.specialize(shape, algorithm="taps_float32", device="cpu", precision=way, settings={
+            **values, **dict(zip(("groups", "buffers", "raws", "copiers", "shifts"), ring)), "passes": passes,
+            "stores": "rows", "together": together})
+        memory = np.full(ahead + direct.size + 1, 7, "f4")
+        kernel(x, filters, out=memory[ahead:-1].reshape(direct.shape))
+        assert np.array_equal(memory[ahead:-1], direct.ravel())
+        assert (memory[:ahead] == 7).all() and memory[-1] == 7
 
 
 def loaded(plan: KernelPlan, *edits: tuple[str, str]) -> Kernel:

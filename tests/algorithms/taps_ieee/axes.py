@@ -43,6 +43,9 @@ def variants() -> Iterable[Row]:
         planes = (i + i // len(TILES)) % 2 == 0
         store = (1, 4)[i // 2 % 2] if planes else (4, 4, 2, 1)[i % 4]
         channels = CHANNELS[i % len(CHANNELS)]
+        if planes and store < 4:                # whole warps of runs, whose outputs change hands
+            columns, filters, lanes, _, tile_q = tile
+            tile = columns, filters, lanes, 32 * columns // tile_q, tile_q
         if not planes:
             channels = ((5, 20, 1), (3, 64, 1), (2, 6, 1), (1, 33, 1))[i % 4]
         yield dict(filter=((3, 3), (2, 3), (7, 7), (5, 2))[i % 4], channels=channels, padding=PADDINGS[i % 4],

@@ -57,7 +57,8 @@ def test_layers_that_are_refused(changes, arch, says):
     (dict(store_vector=3), "store_vector = 3"),
     (dict(columns=16, filters=16, tile_p=16), "registers a thread"), (dict(min_blocks=99), "min_blocks = 99"),
     (dict(tile_p=64, tile_q=128, filter_lanes=1, c=4), "bytes of shared memory"),
-    (dict(store_vector=4, layout="NCHW", w=18), "Q a multiple of 4")])
+    (dict(store_vector=4, layout="NCHW", w=18), "Q a multiple of 4"),
+    (dict(tile_p=4, filter_lanes=2, layout="NCHW"), "16 runs of 8 columns with store_vector = 1")])
 def test_plan_values_that_do_not_go_together(values, says):
     layer_fields = {name: values.pop(name) for name in ("layout", "w", "c") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
@@ -121,6 +122,26 @@ def test_it_has_the_bits_of_implicit_gemm(layout):
     assert np.array_equal(ours, theirs)
 
 
+@on_cpu_device
+@pytest.mark.parametrize("columns", [4, 8])
+def test_outputs_that_change_hands_are_the_same_bits(columns):
+    """Each store of a warp then is of neighbouring columns; by ones, by twos, and as a thread has them."""
+    shape = ConvShape(n=2, c=3, h=19, w=32, k=20, r=3, s=3, padding=1)
+    x, w = drawn(shape)
+    tile = {"columns": columns, "filters": 8, "filter_lanes": 3, "tile_p": columns, "tile_q": 32, "min_blocks": 1}
+    made = [warpconv.specialize(shape, algorithm="taps_ieee", device="cpu", settings={
+        **tile, "vector": 1, "store_vector": store})(x, w) for store in (4, 2, 1)]
+    assert np.array_equal(made[0], made[1]) and np.array_equal(made[0], made[2])
+
+
+def test_rows_that_begin_anywhere_may_have_tiles_of_their_own_width():
+    """What a block stores then lies side by side, but for its ends: 222 columns in 224."""
+    shape = layer(3, 224, 3, 64, 1, 0, "NCHW", n=128)
+    chosen = plan_layer(shape)
+    assert chosen.spec.algorithm == "taps_ieee" and chosen.settings()["tile_q"] == 224
+    assert chosen.settings()["store_vector"] == 2 and chosen.numbers.exchanged
+
+
 @pytest.mark.thin(2)
 @on_cpu_device
 @pytest.mark.parametrize("vector", [4, 1])
@@ -130,7 +151,7 @@ def test_a_block_of_many_tiles(layout, vector):
     checked."""
     shape = small(h=20, w=20 if vector == 4 else 19, k=8, layout=layout)
     plan = plan_layer(shape, algorithm="taps_ieee", settings={
-        "columns": 4, "filters": 4, "filter_lanes": 2, "tile_p": 4, "tile_q": 16, "min_blocks": 1, "vector": vector,
+        "columns": 4, "filters": 4, "filter_lanes": 2, "tile_p": 8, "tile_q": 16, "min_blocks": 1, "vector": vector,
         "store_vector": vector if layout == "NCHW" else 4})
     x, w = drawn(shape)
     made = [checks.cpu_kernel(one, Mode.CHECK)(x, w) for one in (plan, checks.of_one_block(plan))]

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --layout NHWC --precision fp16x3 --arch sm_90a \
 //     --algorithm taps_float32 \
 //     --set tile_p=8 --set tile_q=8 --set filters=48 --set passes=2 --set groups=2 --set buffers=3 --set raws=1 \
-//     --set copiers=8 --set shifts=1 --set vector=1 --set store_vector=4
+//     --set copiers=8 --set shifts=1 --set vector=1 --set store_vector=4 --set stores=direct --set together=1
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float32 NHWC, fp16x3 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

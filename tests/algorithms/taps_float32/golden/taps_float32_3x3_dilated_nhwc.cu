@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 33,3,3 --padding 3 --dilation 3,3 --layout NHWC --precision fp16x3 \
 //     --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=16 --set tile_q=8 --set filters=40 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1
+//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1 --set stores=direct --set together=1
 //
 // layer  x[N, H, W, 3] * w[33, 3, 3, 3] -> y[N, P, Q, 33], stride 1, padding 3, dilation 3, float32 NHWC, fp16x3
 //        products

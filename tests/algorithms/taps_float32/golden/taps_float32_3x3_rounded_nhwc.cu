@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,3,3 --padding 1 --layout NHWC --precision tf32 --epilogue bias,relu \
 //     --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=32 --set tile_q=16 --set filters=64 --set passes=1 --set groups=3 --set buffers=6 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4
+//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4 --set stores=direct --set together=1
 //
 // layer  x[N, H, W, 3] * w[64, 3, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, float32 NHWC, tf32 products, then bias,
 //        relu

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --layout NHWC --precision fp16x3 --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=8 --set tile_q=8 --set filters=40 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=1
+//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=1 --set stores=direct --set together=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float32 NHWC, fp16x3
 //        products
@@ -647,7 +647,7 @@ taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, float*
                 float sums[SUMS];
                 sum_up(sums, window_of(of_tile, row_of(run), column_of(lane), lane),
                     window_of(of_tile, row_of(run + 1), column_of(lane), lane), places, shared);
-                __syncwarp();           // all lanes have loaded their factors
+                __syncwarp();               // all lanes have loaded their factors
                 if (lane == 0) wc_barrier_arrive(freed + turn);
                 restore(sums, scale, filter + SCALES + first_k, distant, lane);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W, BORDER);

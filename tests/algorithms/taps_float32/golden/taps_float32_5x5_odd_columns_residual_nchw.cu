@@ -1,15 +1,15 @@
 // warpconv 0.1.0: taps_float32, float32. Generated from templates/taps_float32/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,4,H,W --filter 40,5,5 --padding 1 --precision fp16x3 --epilogue bias,residual,relu \
+//   warpconv emit --input N,4,H,114 --filter 40,5,5 --padding 1 --precision fp16x3 --epilogue bias,residual,relu \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=16 --set tile_q=16 --set filters=40 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1
+//     --set tile_p=4 --set tile_q=112 --set filters=40 --set passes=1 --set groups=2 --set buffers=3 --set raws=2 \
+//     --set copiers=8 --set shifts=1 --set vector=1 --set store_vector=1 --set stores=rows --set together=4
 //
 // layer  x[N, 4, H, W] * w[40, 4, 5, 5] -> y[N, 40, P, Q], stride 1, padding 1, float32, fp16x3 products, then bias,
 //        residual, relu
-//        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 40 filters, factors scaled and split into two halves, 8 instructions for 100
-//        products, by 2 warp groups and 8 copying warps, 113312 bytes of shared memory
+//        N, H, W (and so P, Q) are arguments (Q at most 112); all else is a constant of the text
+// plan   tiles of 4 x 112 outputs x 40 filters, factors scaled and split into two halves, 8 instructions for 100
+//        products, by 2 warp groups and 8 copying warps, 225960 bytes of shared memory
 // cost   a warp's 16 outputs of 40 filters: 60 warp loads, 0 shuffles, 7680 FMA a lane, about 200 registers (direct:
 //        2000 loads)
 //
@@ -25,14 +25,14 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a tile
-constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int TILE_P = 4;                       // output rows of a tile
+constexpr int TILE_Q = 112;                     // output columns of it
 constexpr int TILE_FILTERS = 40;                // filters of it
 constexpr int FILTER_ROWS = 40;                 // filters of all tiles
 constexpr int BLOCKS = 5;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-constexpr int ITEMS = 4;                        // of a tile: 64 outputs at a time, eight runs of eight
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int ITEMS = 7;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 14;                 // runs of a tile's row
 constexpr int SUMS = 20;                        // sums of a thread
 constexpr int WINDOW = 100;                     // products of an output
 constexpr int SPAN = 5;                         // of a window's elements that lie side by side in x,
@@ -52,37 +52,44 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
 constexpr int ROW_CELLS = 320;                  // a row of all filters of a tile,
 constexpr int FILTER_CELLS = 1280;              // and all rows
-constexpr int HALO_ROWS = 20;                   // input rows that a tile's windows cover
-constexpr int LINES = 80;                       // input rows that a tile's windows cover, of all channels
-constexpr int LINE = 28;                        // elements from one to the next as they are copied, at least
-constexpr int PIECES = 6;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int HALO_ROWS = 8;                    // input rows that a tile's windows cover
+constexpr int LINES = 32;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 124;                       // elements from one to the next as they are copied, at least
+constexpr int PIECES = 30;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // by so many threads,
 constexpr int PIECE_ROUNDS = 1;                 // so often
 // elements from a channel's lines to the next's as they are copied, at least
-constexpr int PLANE = 644;
-constexpr int RAW = 2588;                       // elements of a tile's pixels so
-constexpr int COVERED = 20;                     // elements of a line that windows read
-constexpr int WORDS = 10;                       // of a line of halves
-constexpr int LINE_LANES = 16;                  // lanes that split a line, a word each at a time,
-constexpr int ROUNDS = 1;                       // so often
+constexpr int PLANE = 1028;
+constexpr int RAW = 4124;                       // elements of a tile's pixels so
+constexpr int COVERED = 116;                    // elements of a line that windows read
+constexpr int WORDS = 58;                       // of a line of halves
+constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
+constexpr int ROUNDS = 2;                       // so often
 constexpr int LINES_APART = 8;                  // lines at a time by all threads that copy a tile,
-constexpr int LINES_AT_ONCE = 5;                // and of these a thread has so many at once
-constexpr int PLANE_WORDS = 200;                // of a channel's lines of halves,
+constexpr int LINES_AT_ONCE = 4;                // and of these a thread has so many at once
+constexpr int PLANE_WORDS = 464;                // of a channel's lines of halves,
 // of all lines: from those that begin with an even element to those that begin with an odd one,
-constexpr int COPY_WORDS = 800;
-constexpr int PART_WORDS = 1600;                // from high parts to low ones,
-constexpr int BUFFER_WORDS = 3200;              // and of a tile
-constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
+constexpr int COPY_WORDS = 1856;
+constexpr int PART_WORDS = 3712;                // from high parts to low ones,
+constexpr int BUFFER_WORDS = 7424;              // and of a tile
+constexpr int BUFFERS = 3;                      // tiles' pixels in halves at a time
 // binary digits that a factor may be below the largest of its scale without losing any
 constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 6400.0;
+constexpr int TOGETHER = 4;                     // times 64 outputs that a group puts together before it stores them,
+constexpr int STAGE_LINE = 260;                 // floats from one filter's to the next's,
+constexpr int STAGE = 10400;                    // and of all
+constexpr int STORE_ROUNDS = 8;                 // stores of a lane for one filter, at most,
+constexpr int AT_ONCE = 2;                      // and filters that a warp stores at once
+constexpr int FIRST_BARRIER = 2;                // of groups
 constexpr int RAWS_AT = 20480;                  // bytes before the pixels as they are copied,
-constexpr int HALVES_AT = 61888;                // before those in halves,
-constexpr int SCALES_AT = 113088;               // before their scales,
-constexpr int RANGES_AT = 113120;               // before what copying warps tell each other,
-constexpr int BARRIERS_AT = 113248;             // and before the barriers
-constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
+constexpr int HALVES_AT = 53472;                // before those in halves,
+constexpr int STAGES_AT = 142560;               // before the first group's outputs,
+constexpr int SCALES_AT = 225760;               // before their scales,
+constexpr int RANGES_AT = 225784;               // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 225912;             // and before the barriers
+constexpr int COPIERS = 8;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -247,8 +254,8 @@ __device__ __forceinline__ Range range_of(const element* raw, int thread, bool i
         float words[LINES_AT_ONCE][ROUNDS][3];
         load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
-        for (int i = 0; i < LINES_AT_ONCE; ++i) {
-            const float* const word = words[i][0];
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
             range.include(infinite ? finite_or_zero(word[0]) : word[0]);
             range.include(infinite ? finite_or_zero(word[1]) : word[1]);
         }
@@ -266,7 +273,7 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true, start, pitch);
     uint2 of_tile = range.of_warp();
     if (thread % 32 == 0) ranges[thread / 32] = of_tile;
-    wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
+    wc_sync_threads(1, COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
         of_tile.x = max(of_tile.x, ranges[warp].x);
@@ -284,11 +291,11 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
         float words[LINES_AT_ONCE][ROUNDS][3];
         load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
-        for (int i = 0; i < LINES_AT_ONCE; ++i) {
-            const float* const word = words[i][0];
-            const int number = thread % LINE_LANES;
-            const bool exists = line + i * LINES_APART < LINES && number < WORDS;
-            unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
+            const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
             const unsigned high = wc_floats_to_halves(first, second), low = low_parts(first, second, high);
             const float third = word[2] * scale;
@@ -302,34 +309,29 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     }
 }
 
-// Every second tile of the block, by each of two shifts of warps; a tile is on its way while the one before is split.
+// All tiles of the block; a tile is on its way while the one before is split.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
         unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
         unsigned tiles_q, int H, int W, Pitch pitch) {
     const int thread = threadIdx.x % (COPIERS * 32);
-    const int shift = threadIdx.x / (COPIERS * 32);
-    raws += shift * (2 * RAW);
-    ranges += shift * (2 * COPIERS);
-    int turn = shift;
-    count_t number = blockIdx.x + shift * gridDim.x;
-    if (number >= tiles) return;
+    int turn = 0;
+    count_t number = blockIdx.x;
     unsigned parity = 1;
     Tile tile = tile_of(number, tiles_p, tiles_q);
     copy_pixels(raws, x, tile, thread, H, W, pitch);
     unsigned odd = 0u;
-    for (; number < tiles; number += 2 * gridDim.x) {
+    for (; number < tiles; number += gridDim.x) {
         const int start = start_of(tile, H, W);
         wc_copy_async_wait();
-        // all threads' copies are there, and the tile before is split
-        wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
-        tile = tile_of(number + 2 * gridDim.x, tiles_p, tiles_q);
-        if (number + 2 * gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W, pitch);
+        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W, pitch);
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
             parity, thread, start, pitch);
         __syncwarp();
         if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         odd ^= 1u;
-        turn += 2;
+        turn += 1;
         if (turn >= BUFFERS) {
             turn -= BUFFERS;
             parity ^= 1;
@@ -343,6 +345,38 @@ __device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_
 
 // The first of a lane's two filters of a block of eight columns.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
+
+// How many outputs of a filter lie in y before a tile's output of that number; its rows have columns beside y's.
+__device__ __forceinline__ int stored_before(int output, int Q) {
+    return output / TILE_Q * Q + min(output % TILE_Q, Q);
+}
+
+// Stores what a group has put together, by its four warps: of each filter `together` outputs, side by side from `to`
+// on.
+__device__ __forceinline__ void store_rows(float* to, const float* stage, const float* bias, const float* residual,
+        int together, int filters, index_t plane) {
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    stage += warp * STAGE_LINE + lane;
+    index_t at = warp * plane + lane;
+#pragma unroll 1
+    for (int first = warp; first < filters; first += 4 * AT_ONCE) {
+        float sums[AT_ONCE][STORE_ROUNDS];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * STORE_ROUNDS; ++i) sums[i / STORE_ROUNDS][i % STORE_ROUNDS] =
+            stage[i / STORE_ROUNDS * (4 * STAGE_LINE) + i % STORE_ROUNDS * 32];
+        stage += 4 * AT_ONCE * STAGE_LINE;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const bool exists = first + 4 * i < filters;
+            const float of_bias = exists ? __ldg(bias + first + 4 * i) : 0.0f;
+#pragma unroll
+            for (int round = 0; round < STORE_ROUNDS; ++round)
+                if (exists && lane + round * 32 < together) to[at + round * 32] =
+                    finish(sums[i][round], of_bias, residual[at + round * 32]);
+            at += 4 * plane;
+        }
+    }
+}
 
 // The span and the pair in it that a lane has of a quad: four pairs side by side, or here always four of what is left
 // of spans. Behind the last pair there are none: SPANS.
@@ -657,6 +691,9 @@ taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, const 
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
+        float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
+        // what no output is put to is loaded, too, and not stored
+        for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
         int turn = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
@@ -664,38 +701,38 @@ taps_float32_5x5(const float* __restrict__ x, float* __restrict__ filter, const 
             const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
             wc_barrier_wait(filled + turn, parity);
             const float2 scale = scales[turn];
+            // of the tile, with those that its rows have beside y's
+            const int outputs = min(ITEMS * 64, (P - tile.p) * TILE_Q);
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                // this lane's outputs: column lane / 4 of either run of eight of its warp
-                const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
-                    q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
-                float sums[SUMS];
-                sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
-                    window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places, shared);
-                restore(sums, scale, filter + SCALES + first_k, distant, lane);
-                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                {
-                    const bool odd = lane & 1;
-                    const int of_p = odd ? other_p : p, of_q = odd ? other_q : q;
-                    const bool inside = of_p < P && of_q < Q;
-                    const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)of_p * Q + of_q;
+            for (int first = 0; first < outputs; first += TOGETHER * 64) {
+                const int last = min(first + TOGETHER * 64, outputs), before = stored_before(first, Q);
+                wc_sync_threads(FIRST_BARRIER + group, 128);            // the outputs before are stored
+#pragma unroll 1
+                for (int item = first / 64; item * 64 < last; ++item) {
+                    // this lane's outputs: column lane / 4 of either run of eight of its warp
+                    const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
+                        q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
+                    float sums[SUMS];
+                    sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                        window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places, shared);
+                    restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                    mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
-                    for (int n = 0; n < BLOCKS; ++n) {
-                        const float* const four = sums + 4 * n;
-                        const float got_0 = __shfl_xor_sync(0xffffffffu, odd ? four[0] : four[2], 1);
-                        const float got_1 = __shfl_xor_sync(0xffffffffu, odd ? four[1] : four[3], 1);
-                        const float values[4] =
-                            {odd ? got_0 : four[0], odd ? got_1 : four[1], odd ? four[2] : got_0,
-                            odd ? four[3] : got_1};
-                        const int first = first_k + n * 8 + lane % 4 / 2 * 4;
+                    for (int half = 0; half < 2; ++half) {
+                        if ((half ? other_q : q) >= Q) continue;
+                        float* const to = stage + stored_before((run + half) * 8 + lane / 4, Q) - before;
 #pragma unroll
-                        for (int i = 0; i < 4; ++i) {
-                            const int k = first + i;
-                            const index_t at = pixel + k * plane;
-                            if (inside && k < K) y[at] = finish(values[i], __ldg(bias + k), residual[at]);
-                        }
+                        for (int n = 0; n < BLOCKS; ++n)
+#pragma unroll
+                            for (int i = 0; i < 2; ++i) to[(filter_of(n, lane) + i) * STAGE_LINE] =
+                                sums[4 * n + 2 * half + i];
                     }
                 }
+                wc_sync_threads(FIRST_BARRIER + group, 128);
+                const index_t plane = (index_t)P * Q,
+                    at = (tile.image * K + first_k) * plane + (index_t)tile.p * Q + before;
+                store_rows(y + at, stage, bias + first_k, residual + at, stored_before(last, Q) - before,
+                    min(TILE_FILTERS, K - first_k), plane);
             }
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --precision fp16x3 \
 //     --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=16 --set tile_q=8 --set filters=8 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1
+//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1 --set stores=direct --set together=1
 //
 // layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float32, fp16x3 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --precision tf32 --epilogue bias \
 //     --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=4 --set tile_q=16 --set filters=64 --set passes=1 --set groups=3 --set buffers=4 --set raws=1 \
-//     --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1
+//     --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1 --set stores=direct --set together=1
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float32, tf32 products, then bias
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
@@ -595,7 +595,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
                 float sums[SUMS];
                 sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
                     window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), shared);
-                __syncwarp();           // all lanes have loaded their factors
+                __syncwarp();               // all lanes have loaded their factors
                 if (lane == 0) wc_barrier_arrive(freed + turn);
                 restore(sums, scale, filter + SCALES + first_k, distant, lane);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --layout NHWC --precision fp16x3 \
 //     --epilogue bias,relu --arch sm_90a --algorithm taps_float32 \
 //     --set tile_p=16 --set tile_q=16 --set filters=64 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4
+//     --set copiers=4 --set shifts=2 --set vector=4 --set store_vector=4 --set stores=direct --set together=1
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float32 NHWC, fp16x3 products, then
 //        bias, relu

@@ -8,7 +8,7 @@
 // layer  x[N, 4, H, W] * w[24, 4, 5, 5] -> y[N, 24, P, Q], stride 1, padding 1, float32, then residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 4 x 32 outputs x 32 filters, 4 columns of 8 filters a thread, 128 threads a block, 8 elements of a
-//        line in registers, 26912 bytes of shared memory
+//        line in registers, 35104 bytes of shared memory
 // cost   32 times 4 outputs of 8 filters: 360 warp loads, 0 shuffles, 3200 FMA a lane, about 77 registers (direct: 3200
 //        loads)
 //
@@ -40,6 +40,8 @@ constexpr int PIECE_LANES = 16;                 // by so many threads,
 constexpr int PIECE_ROUNDS = 1;                 // so often
 constexpr int PLANE = 388;                      // elements from a channel's lines to the next's, at least
 constexpr int BUFFER = 1564;                    // elements of a tile's pixels
+constexpr int EXCHANGE = 512;                   // elements of a warp's outputs that change hands at a time,
+constexpr int EXCHANGES_AT = 6728;              // and before the first warp's
 constexpr int COPIERS = 4;                      // warps that copy: all
 constexpr int THREADS = 128;                    // threads of a block
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -182,19 +184,41 @@ taps_ieee_5x5(const float* __restrict__ x, const float* __restrict__ w, const fl
         wc_copy_async_commit();
         float sums[COLUMNS][FILTERS] = {};
         multiply(sums, pixels + start_of(tile, H, W), row, column, shared + filter_lane * 4, pitch);
-        const int p = tile.p + row;
-        if (p < P) {
-            const index_t plane = (index_t)P * Q, first = tile.image * K * plane + (index_t)p * Q + tile.q + column;
+        // Outputs of a warp, four filters at a time, change hands in shared memory, so that neighbouring lanes store
+        // what lies side by side.
+        const index_t plane = (index_t)P * Q;
+        const int lane = threadIdx.x % 32;
+        element* const exchange = shared + EXCHANGES_AT + threadIdx.x / 32 * EXCHANGE;
+        index_t places[COLUMNS];
+        bool inside[COLUMNS];
 #pragma unroll
-            for (int f = 0; f < FILTERS; ++f) {
-                const int k = first_k + (filter_lane + f / 4 * FILTER_LANES) * 4 + f % 4;
+        for (int i = 0; i < COLUMNS; ++i) {
+            const int output = (run - lane) * COLUMNS + (i * 32 + lane);      // of the tile
+            const int p = tile.p + output / TILE_Q, q = tile.q + output % TILE_Q;
+            inside[i] = p < P && q < Q;
+            places[i] = tile.image * K * plane + (index_t)p * Q + q;
+        }
+#pragma unroll
+        for (int f = 0; f < FILTERS; f += 4) {
+            const int k_of_four = first_k + (filter_lane + f / 4 * FILTER_LANES) * 4;
+            __syncwarp();               // those before are stored
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+#pragma unroll
+                for (int q = 0; q < COLUMNS; q += 4) *(float4*)(exchange + (i * 32 + lane) * COLUMNS + q) =
+                    make_float4(sums[q][f + i], sums[q + 1][f + i], sums[q + 2][f + i], sums[q + 3][f + i]);
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int k = k_of_four + i;
                 if (k >= K) continue;
 #pragma unroll
                 for (int q = 0; q < COLUMNS; ++q) {
-                    if (tile.q + column + q >= Q) continue;
-                    const index_t at = first + k * plane + q;
+                    if (!inside[q]) continue;
+                    const float sum = exchange[i * (32 * COLUMNS) + q * 32 + lane];
+                    const index_t at = places[q] + k * plane;
                     const float added = residual[at];
-                    y[at] = finish(sums[q][f], added);
+                    y[at] = finish(sum, added);
                 }
             }
         }

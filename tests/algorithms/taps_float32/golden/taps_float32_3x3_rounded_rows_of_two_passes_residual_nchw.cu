@@ -1,0 +1,695 @@
+// warpconv 0.1.0: taps_float32, float32. Generated from templates/taps_float32/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,3,H,224 --filter 64,3,3 --precision tf32 --epilogue residual --arch sm_90a \
+//     --algorithm taps_float32 \
+//     --set tile_p=2 --set tile_q=224 --set filters=32 --set passes=2 --set groups=3 --set buffers=6 --set raws=2 \
+//     --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1 --set stores=rows --set together=4
+//
+// layer  x[N, 3, H, W] * w[64, 3, 3, 3] -> y[N, 64, P, Q], stride 1, padding 0, float32, tf32 products, then residual
+//        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q at most 224); all else is a constant of the text
+// plan   tiles of 2 x 224 outputs x 32 filters, factors scaled and rounded to halves, 3 instructions for 27 products,
+//        by 3 warp groups and 4 copying warps, 195216 bytes of shared memory
+// cost   a warp's 16 outputs of 32 filters: 10 warp loads, 0 shuffles, 768 FMA a lane, about 152 registers (direct: 432
+//        loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): windows times filters, factors scaled by powers of
+// two and rounded to halves. Of a block 4 warps copy the lines of x that its outputs' windows cover to shared memory as
+// they lie there, and leave them there in halves, the next tile's while groups of four warps, which have a tile each,
+// multiply. A thread of these loads pairs of what lies side by side in its two windows to registers. The filter, in the
+// order of these pairs, stays in shared memory.
+constexpr int C = 3;                            // channels of x
+constexpr int K = 64;                           // channels of y: filters
+constexpr int R = 3;                            // filter rows
+constexpr int S = 3;                            // filter columns
+constexpr int TILE_P = 2;                       // output rows of a tile
+constexpr int TILE_Q = 224;                     // output columns of it
+constexpr int TILE_FILTERS = 32;                // filters of it
+constexpr int FILTER_ROWS = 64;                 // filters of all tiles
+constexpr int PASSES = 2;                       // tiles of filters that a block has for the pixels that it splits
+constexpr int BLOCKS = 4;                       // times eight filters of a tile
+constexpr int GROUPS = 3;                       // groups of four warps that multiply
+constexpr int ITEMS = 7;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 28;                 // runs of a tile's row
+constexpr int SUMS = 16;                        // sums of a thread
+constexpr int WINDOW = 27;                      // products of an output
+constexpr int SPAN = 3;                         // of a window's elements that lie side by side in x,
+constexpr int SPANS = 9;                        // and such spans of a window
+constexpr int DEPTHS = 3;                       // instructions of 16 products: all pairs
+constexpr int STEP_DEPTHS = 4;                  // of these a step
+constexpr int STEPS = 1;                        // of the reduction
+constexpr int SETS = 1;                         // steps whose factors a thread has at a time
+constexpr int REST_PAIRS = 2;                   // pairs of a span that are in no such quad,
+constexpr int REST_QUADS = 5;                   // quads of pairs that are left of several spans,
+constexpr int QUADS = 5;                        // and all
+constexpr int ROW_DEPTHS = 4;                   // instructions that take the products of one,
+constexpr int ROW_WORDS = 32;                   // words that these are
+constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
+constexpr int ROW_CELLS = 256;                  // a row of all filters of a tile,
+constexpr int FILTER_CELLS = 256;               // and all rows
+constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
+constexpr int LINES = 12;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 228;                       // elements from one to the next as they are copied
+constexpr int PIECES = 57;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // by so many threads,
+constexpr int PIECE_ROUNDS = 2;                 // so often
+constexpr int PLANE = 912;                      // elements from a channel's lines to the next's as they are copied
+constexpr int RAW = 2736;                       // elements of a tile's pixels so
+constexpr int COVERED = 226;                    // elements of a line that windows read
+constexpr int WORDS = 113;                      // of a line of halves
+constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
+constexpr int ROUNDS = 4;                       // so often
+constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy a tile,
+constexpr int LINES_AT_ONCE = 2;                // and of these a thread has so many at once
+constexpr int PLANE_WORDS = 452;                // of a channel's lines of halves,
+// of all lines: from those that begin with an even element to those that begin with an odd one,
+constexpr int COPY_WORDS = 1356;
+constexpr int BUFFER_WORDS = 2712;              // and of a tile
+constexpr int BUFFERS = 6;                      // tiles' pixels in halves at a time
+// binary digits that a factor may be below the largest of its scale without losing any
+constexpr unsigned KEPT_DIGITS = 28;
+// of factors as they are scaled: what sums must not lie below where some lose digits
+constexpr float LEAST_SUM = 864.0;
+constexpr int TOGETHER = 4;                     // times 64 outputs that a group puts together before it stores them,
+constexpr int STAGE_LINE = 260;                 // floats from one filter's to the next's,
+constexpr int STAGE = 8320;                     // and of all
+constexpr int STORE_ROUNDS = 8;                 // stores of a lane for one filter, at most,
+constexpr int AT_ONCE = 2;                      // and filters that a warp stores at once
+constexpr int FIRST_BARRIER = 2;                // of groups
+constexpr int RAWS_AT = 8192;                   // bytes before the pixels as they are copied,
+constexpr int HALVES_AT = 30080;                // before those in halves,
+constexpr int STAGES_AT = 95168;                // before the first group's outputs,
+constexpr int SCALES_AT = 195008;               // before their scales,
+constexpr int RANGES_AT = 195056;               // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 195120;             // and before the barriers
+constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
+constexpr int THREADS = 512;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+// floats of the prepared filter before what takes its filters' scales back,
+constexpr int SCALES = 2048;
+constexpr int IMAGE = 2112;                     // and before its filters as they were
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
+using element = float;
+
+// parts of a float
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+
+// What happens to an output value before it is stored: residual.
+__device__ __forceinline__ float finish(float value, float residual) {
+    value = value + residual;
+    return value;
+}
+
+// barriers in shared memory, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[16], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, { %16, %17, %18, %19}, %20, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[16]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : : "memory"); }
+
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// The exponent field of the scale that brings a largest magnitude to 2^14 and more, below 2^15: at most that of 2^126,
+// with which subnormal floats become whole multiples of a half's least.
+__device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
+// one.
+struct Range {
+    float largest;
+    unsigned least;
+
+    __device__ __forceinline__ void include(float value) {
+        largest = fmaxf(largest, fabsf(value));
+        least = min(least, __float_as_uint(value) * 2u - 1u);
+    }
+
+    __device__ __forceinline__ uint2 of_warp() const {
+        return make_uint2(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)),
+            __reduce_min_sync(0xffffffffu, least));
+    }
+};
+
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
+
+// A float, or 0 in place of one that is not finite: it sets no scale.
+__device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
+    element elements[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int at = first + i;
+        elements[i] = reached && (unsigned)at < (unsigned)W ? __ldg(line + at) : (element)0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = elements[i];
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+    const int top = tile.p, left = tile.q;
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+        const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+        const int h = top + row;
+        const bool reached = (unsigned)h < (unsigned)H;
+        const int end = W;
+        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
+        const int at = row * LINE + channel * PLANE;               // where `left` lies in shared memory
+        element* const line_to = to + (at & ~3);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 3) + piece * 4;
+            element* const piece_to = line_to + piece * 4;
+            if (piece >= PIECES) continue;
+            if (reached && first >= 0 && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -4 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+            else copy_edge(piece_to, from, first, reached, W);
+        }
+    }
+}
+
+// A line of a tile's pixels as they were copied, from the first element that windows read on.
+__device__ __forceinline__ const element* line_of(const element* raw, int line) {
+    return raw + line % HALO_ROWS * LINE + line / HALO_ROWS * PLANE;
+}
+
+// A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the two behind
+// it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][3], const element* raw, int line,
+        int thread) {
+#pragma unroll
+    for (int i = 0; i < LINES_AT_ONCE; ++i) {
+        const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1));
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+            for (int e = 0; e < 3; ++e) words[i][round][e] =
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
+    }
+}
+
+// The range of a thread's words; `infinite`: some may be infinite, and set no scale.
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite) {
+    Range range = {0.0f, 0xffffffffu};
+#pragma unroll 1
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line, thread);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            range.include(infinite ? finite_or_zero(word[0]) : word[0]);
+            range.include(infinite ? finite_or_zero(word[1]) : word[1]);
+        }
+    }
+    return range;
+}
+
+// Scales a tile's pixels, by one power of two, and leaves them in halves in `to`, once from each even element on, once
+// from each odd one. With these goes what takes the scale back, and where some pixel lies so far below the largest that
+// it loses digits, what a sum must not lie below for them to matter. By the warps that copied them, LINE_LANES threads
+// a line.
+__device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
+        unsigned long long* freed, unsigned parity, int thread) {
+    Range range = range_of(raw, thread, false);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true);
+    uint2 of_tile = range.of_warp();
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
+    wc_sync_threads(1, COPIERS * 32);
+#pragma unroll
+    for (int warp = 0; warp < COPIERS; ++warp) {
+        of_tile.x = max(of_tile.x, ranges[warp].x);
+        of_tile.y = min(of_tile.y, ranges[warp].y);
+    }
+    const unsigned exponent = scale_exponent(of_tile.x);
+    const float scale = __uint_as_float(exponent << 23);
+    wc_barrier_wait(freed, parity);         // the products have read what was here
+    // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
+    const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
+    if (thread == 0) *scale_of_tile =
+        make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
+#pragma unroll 1
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][3];
+        load_words(words, raw, line, thread);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
+            const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
+            const float first = word[0] * scale, second = word[1] * scale;
+            const unsigned high = wc_floats_to_halves(first, second);
+            const float third = word[2] * scale;
+            const unsigned odd_high = wc_floats_to_halves(second, third);
+            if (!exists) continue;
+            at[0] = high;
+            at[COPY_WORDS] = odd_high;
+        }
+    }
+}
+
+// All tiles of the block; a tile is on its way while the one before is split.
+__device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
+        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
+        unsigned tiles_q, int H, int W) {
+    const int thread = threadIdx.x % (COPIERS * 32);
+    int turn = 0;
+    count_t number = blockIdx.x;
+    unsigned parity = 1;
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, H, W);
+    unsigned odd = 0u;
+    for (; number < tiles; number += gridDim.x) {
+        wc_copy_async_wait();
+        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W);
+        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
+            parity, thread);
+        __syncwarp();
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
+        odd ^= 1u;
+        turn += 1;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
+            parity ^= 1;
+        }
+    }
+}
+
+// The row and the column of a tile's output that a lane has of a run.
+__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
+__device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_ACROSS * 8 + lane / 4; }
+
+// The first of a lane's two filters of a block of eight columns.
+__device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
+
+// How many outputs of a filter lie in y before a tile's output of that number; its rows have columns beside y's.
+__device__ __forceinline__ int stored_before(int output, int Q) {
+    return output / TILE_Q * Q + min(output % TILE_Q, Q);
+}
+
+// Stores what a group has put together, by its four warps: of each filter `together` outputs, side by side from `to`
+// on.
+__device__ __forceinline__ void store_rows(float* to, const float* stage, const float* residual, int together,
+        int filters, index_t plane) {
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    stage += warp * STAGE_LINE + lane;
+    index_t at = warp * plane + lane;
+#pragma unroll 1
+    for (int first = warp; first < filters; first += 4 * AT_ONCE) {
+        float sums[AT_ONCE][STORE_ROUNDS];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * STORE_ROUNDS; ++i) sums[i / STORE_ROUNDS][i % STORE_ROUNDS] =
+            stage[i / STORE_ROUNDS * (4 * STAGE_LINE) + i % STORE_ROUNDS * 32];
+        stage += 4 * AT_ONCE * STAGE_LINE;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const bool exists = first + 4 * i < filters;
+#pragma unroll
+            for (int round = 0; round < STORE_ROUNDS; ++round)
+                if (exists && lane + round * 32 < together) to[at + round * 32] =
+                    finish(sums[i][round], residual[at + round * 32]);
+            at += 4 * plane;
+        }
+    }
+}
+
+// The span and the pair in it that a lane has of a quad: four pairs side by side, or here always four of what is left
+// of spans. Behind the last pair there are none: SPANS.
+struct Pair { int span, number; };
+
+__device__ __forceinline__ Pair pair_of(int quad, int lane) {
+    const int left = quad * 4 + lane % 4;
+    return {min(left / REST_PAIRS, SPANS), left % REST_PAIRS};
+}
+
+// Words from where a window begins to where one of its spans does.
+__device__ __forceinline__ int span_at(int span) { return span / R * PLANE_WORDS + span % R * WORDS; }
+
+// Where a pair of what is left lies, in words from this lane's first pair of the window. Behind the last one, where
+// weights are zeros, the window's first.
+__device__ __forceinline__ int place_of(int quad, int lane) {
+    const Pair pair = pair_of(quad, lane);
+    return pair.span == SPANS ? -(lane % 4) : span_at(pair.span) + pair.number - lane % 4;
+}
+
+// Where the window of an output of a tile begins, for this lane: every second column's begins with a word of the second
+// copy.
+__device__ __forceinline__ const unsigned* window_of(const unsigned* halves, int row, int column, int lane) {
+    halves += column % 2 * COPY_WORDS;
+    return halves + row * WORDS + column / 2 + lane % 4;
+}
+
+// What a lane has of a step: pairs of two windows, as the tensor cores take them.
+struct Factors {
+    unsigned high[STEP_DEPTHS][4];
+};
+
+__device__ __forceinline__ void load_factors(Factors& factors, const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS], int step) {
+#pragma unroll
+    for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
+        const int quad = step * (2 * STEP_DEPTHS) + i;
+        if (quad < QUADS) {
+            const int place = places[quad];
+            factors.high[i / 2][i % 2 * 2] = upper[place];
+            factors.high[i / 2][i % 2 * 2 + 1] = lower[place];
+        }
+        else {
+            factors.high[i / 2][i % 2 * 2] = factors.high[i / 2][i % 2 * 2 + 1] = 0u;
+        }
+    }
+}
+
+// Where an instruction's products of the filter lie, in cells from the first.
+__device__ __forceinline__ int cells_of(int depth) {
+    return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
+// of the next ones are loaded.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS], const unsigned char* filters) {
+    const unsigned long long filters_at = wc_descriptor_rows_128(filters);
+    Factors factors[SETS];
+#pragma unroll
+    for (int step = 0; step < SETS; ++step) load_factors(factors[step], upper, lower, places, step);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        wc_wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i)
+            if (step * STEP_DEPTHS + i < DEPTHS) wc_wgmma_halves_words(sums, factors[0].high[i],
+                filters_at + cells_of(step * STEP_DEPTHS + i), step + i > 0);
+        wc_wgmma_commit();
+    }
+    wc_wgmma_wait_sums(sums);
+}
+
+// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
+// are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+        int lane) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
+            // the larger one first: the other alone may leave no digits
+            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
+            if (of_tile.y > 0.0f || distant) {
+                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
+                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
+            }
+        }
+}
+
+__device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
+    return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
+}
+
+__device__ __forceinline__ void put_four(float (&sums)[SUMS], int block, float4 four) {
+    sums[4 * block] = four.x, sums[4 * block + 1] = four.y, sums[4 * block + 2] = four.z, sums[4 * block + 3] = four.w;
+}
+
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        zero += zero_of(four_of(sums, block));
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float (&sums)[SUMS], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) found = four_of(sums, block);
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float (&sums)[SUMS], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) put_four(sums, block, to);
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// An element of the window of output (p, q) of an image, as a float.
+__device__ __forceinline__ float load_element(const element* x, index_t image, int p, int q, int channel, int r, int s,
+        int H, int W) {
+    const int h = p + r, w = q + s;
+    const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+    return inside ? __ldg(x + ((image * C + channel) * H + h) * W + w) : (element)0;
+}
+
+// Sums of two outputs and of filters k and k + 1 by float32 units: of those that are not finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int k, int H, int W) {
+    const element* const first = filter + IMAGE + (long long)min(k, K - 1) * WINDOW;
+    const element* const second = filter + IMAGE + (long long)min(k + 1, K - 1) * WINDOW;
+    float4 anew = {};
+#pragma unroll 1
+    for (int number = 0; number < WINDOW; ++number) {
+        const int channel = number / (R * S), r = number / S % R, s = number % S;
+        const float upper = load_element(x, image, p, q, channel, r, s, H, W),
+            lower = load_element(x, image, other_p, other_q, channel, r, s, H, W);
+        add_products(anew, upper, lower, __ldg(first + number), __ldg(second + number));
+        if (number % 16 == 15 && are_settled(sums, anew)) break;
+    }
+    return mended(sums, anew);
+}
+
+// Zeros beside a window times infinities and NaN: sums that are not finite are made anew.
+__device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int first_k, int lane, int P, int Q, int H, int W) {
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
+        const float4 wanted =
+            existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
+        set_sums(sums, block,
+            made_anew(wanted, x, filter, image, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1), min(other_q, Q - 1),
+            k, H, W));
+    }
+}
+
+// The filter as shared memory has it: [tile of filters][row][filter][products] in halves, cells of 16 bytes in the
+// order in which the tensor cores look for them, zeros in what pairs have beside a window. Each filter is scaled by a
+// power of two; behind them is what takes these back, negative where a weight is so far below the largest that it loses
+// digits; then the filter as it was. Once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
+    unsigned* const parts = (unsigned*)filter;
+    for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
+        const int row = number % TILE_FILTERS;
+        const int k = number - row + filter_of(row / 8, row % 8 / 2) + row % 2;
+        Range range = {0.0f, 0xffffffffu};
+        for (int i = threadIdx.x; k < K && i < WINDOW; i += SIDE_THREADS) {
+            const float weight = w[k * WINDOW + i];
+            filter[IMAGE + k * WINDOW + i] = weight;
+            range.include(finite_or_zero(weight));
+        }
+        uint2 of_filter = range.of_warp();
+        if (threadIdx.x % 32 == 0) {
+            largest[threadIdx.x / 32] = of_filter.x;
+            least[threadIdx.x / 32] = of_filter.y;
+        }
+        __syncthreads();
+        for (int warp = 0; warp < SIDE_THREADS / 32; ++warp) {
+            of_filter.x = max(of_filter.x, largest[warp]);
+            of_filter.y = min(of_filter.y, least[warp]);
+        }
+        __syncthreads();
+        const unsigned exponent = scale_exponent(of_filter.x);
+        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
+        for (int i = threadIdx.x; i < ROW_WORDS; i += SIDE_THREADS) {
+            const Pair pair = pair_of(i / 4, i);
+            const int span = pair.span;
+            float weights[2];
+            for (int half = 0; half < 2; ++half) {
+                const int of_span = pair.number * 2 + half;
+                const bool exists = k < K && span < SPANS && of_span < SPAN;
+                weights[half] = exists ? w[k * WINDOW + span * S + of_span] * scale : 0.0f;
+            }
+            const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
+            unsigned* const to = parts
+                + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
+            const int cell = i % ROW_WORDS / 4;
+            to[(cell ^ row % 8) * 4] = high;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const float* residual, float* y, int N, int H,
+        int W, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    unsigned* const halves = (unsigned*)(shared + HALVES_AT);
+    float2* const scales = (float2*)(shared + SCALES_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
+    unsigned long long* const freed = filled + BUFFERS;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
+    const int of_block = blockIdx.y * (PASSES * TILE_FILTERS);         // its first filter
+    if (blockIdx.x >= tiles) return;
+    if (threadIdx.x == 0) {
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(freed + buffer, 4);
+        }
+        wc_fence_barrier_init();
+    }
+    // the filter, for all tiles
+    const element* const of_filter = filter + blockIdx.y * (PASSES * FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < PASSES * FILTER_CELLS;
+        i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
+    wc_copy_async_commit();
+    wc_copy_async_wait();
+    wc_fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x < THREADS - GROUPS * 128) {
+        // those that copy, which need fewer registers
+        wc_setmaxnreg_dec();
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
+            tiles_p, tiles_q, H, W);
+    } else {
+        // the groups that multiply, each every GROUPS-th tile of the block
+        wc_setmaxnreg_inc();
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
+        bool distant = false;           // whether some filter has weights that lose digits
+        for (int i = lane; i < PASSES * TILE_FILTERS; i += 32) distant = distant
+            || __ldg(filter + SCALES + of_block + i) < 0.0f;
+        distant = __any_sync(0xffffffffu, distant);
+        int places[REST_QUADS];
+#pragma unroll
+        for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
+        float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
+        // what no output is put to is loaded, too, and not stored
+        for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
+        int turn = group;
+        unsigned parity = 0;
+        for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
+            const Tile tile = tile_of(number, tiles_p, tiles_q);
+            const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
+            wc_barrier_wait(filled + turn, parity);
+            const float2 scale = scales[turn];
+            // of the tile, with those that its rows have beside y's
+            const int outputs = min(ITEMS * 64, (P - tile.p) * TILE_Q);
+#pragma unroll 1
+            for (int pass = 0; pass < PASSES; ++pass) {
+                const int first_k = of_block + pass * TILE_FILTERS;
+#pragma unroll 1
+                for (int first = 0; first < outputs; first += TOGETHER * 64) {
+                    const int last = min(first + TOGETHER * 64, outputs), before = stored_before(first, Q);
+                    wc_sync_threads(FIRST_BARRIER + group, 128);            // the outputs before are stored
+#pragma unroll 1
+                    for (int item = first / 64; item * 64 < last; ++item) {
+                        // this lane's outputs: column lane / 4 of either run of eight of its warp
+                        const int run = item * 8 + warp * 2, p = tile.p + row_of(run),
+                            other_p = tile.p + row_of(run + 1), q = tile.q + column_of(run, lane),
+                            other_q = tile.q + column_of(run + 1, lane);
+                        float sums[SUMS];
+                        sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                            window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places,
+                            shared + pass * (FILTER_CELLS * 16));
+                        restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                        mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
+#pragma unroll
+                        for (int half = 0; half < 2; ++half) {
+                            if ((half ? other_q : q) >= Q) continue;
+                            float* const to = stage + stored_before((run + half) * 8 + lane / 4, Q) - before;
+#pragma unroll
+                            for (int n = 0; n < BLOCKS; ++n)
+#pragma unroll
+                                for (int i = 0; i < 2; ++i) to[(filter_of(n, lane) + i) * STAGE_LINE] =
+                                    sums[4 * n + 2 * half + i];
+                        }
+                    }
+                    wc_sync_threads(FIRST_BARRIER + group, 128);
+                    const index_t plane = (index_t)P * Q,
+                        at = (tile.image * K + first_k) * plane + (index_t)tile.p * Q + before;
+                    store_rows(y + at, stage, residual + at, stored_before(last, Q) - before,
+                        min(TILE_FILTERS, K - first_k), plane);
+                }
+            }
+            __syncwarp();               // all lanes have loaded their factors
+            if (lane == 0) wc_barrier_arrive(freed + turn);
+            turn += GROUPS;
+            if (turn >= BUFFERS) {
+                turn -= BUFFERS;
+                parity ^= 1;
+            }
+        }
+    }
+}

@@ -1,0 +1,723 @@
+// warpconv 0.1.0: taps_float32, float32. Generated from templates/taps_float32/kernel.cu.jinja; do not edit.
+// Emit it again with
+//   warpconv emit --input N,3,H,230 --filter 64,7,7 --stride 2,2 --precision fp16x3 --epilogue bias,relu \
+//     --arch sm_90a --algorithm taps_float32 \
+//     --set tile_p=4 --set tile_q=112 --set filters=64 --set passes=1 --set groups=2 --set buffers=2 --set raws=1 \
+//     --set copiers=4 --set shifts=1 --set vector=1 --set store_vector=1 --set stores=rows --set together=2
+//
+// layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 0, float32, fp16x3 products, then bias,
+//        relu
+//        N, H, W (and so P, Q) are arguments (Q at most 112); all else is a constant of the text
+// plan   tiles of 4 x 112 outputs x 64 filters, factors scaled and split into two halves, 11 instructions for 147
+//        products, by 2 warp groups and 4 copying warps, 226160 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 84 warp loads, 0 shuffles, 16896 FMA a lane, about 224 registers (direct:
+//        4704 loads)
+//
+// A product of matrices on the tensor cores of four warps (wgmma): windows times filters, as exact as float32 units
+// make it: factors are scaled by powers of two and split into two halves, of whose four products three are made. Of a
+// block 4 warps copy the lines of x that its outputs' windows cover to shared memory as they lie there, and leave them
+// there in halves, the next tile's while groups of four warps, which have a tile each, multiply. A thread of these
+// loads pairs of what lies side by side in its two windows to registers. The filter, in the order of these pairs, stays
+// in shared memory.
+constexpr int C = 3;                            // channels of x
+constexpr int K = 64;                           // channels of y: filters
+constexpr int R = 7;                            // filter rows
+constexpr int S = 7;                            // filter columns
+constexpr int STRIDE_H = 2;                     // input rows from one output to the next
+constexpr int STRIDE_W = 2;                     // input columns from one output to the next
+constexpr int TILE_P = 4;                       // output rows of a tile
+constexpr int TILE_Q = 112;                     // output columns of it
+constexpr int TILE_FILTERS = 64;                // filters of it
+constexpr int FILTER_ROWS = 64;                 // filters of all tiles
+constexpr int BLOCKS = 8;                       // times eight filters of a tile
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int ITEMS = 7;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 14;                 // runs of a tile's row
+constexpr int SUMS = 32;                        // sums of a thread
+constexpr int WINDOW = 147;                     // products of an output
+constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
+constexpr int SPANS = 21;                       // and such spans of a window
+constexpr int DEPTHS = 11;                      // instructions of 16 products: all pairs
+constexpr int STEP_DEPTHS = 2;                  // of these a step
+constexpr int STEPS = 6;                        // of the reduction
+constexpr int SETS = 3;                         // steps whose factors a thread has at a time
+constexpr int SPAN_QUADS = 21;                  // quads of all spans,
+// of a filter in shared memory, 128 bytes each: both parts of its products
+constexpr int ROWS = 6;
+constexpr int ROW_DEPTHS = 2;                   // instructions that take the products of one,
+constexpr int ROW_WORDS = 16;                   // words that these are, of a part
+constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
+constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
+constexpr int ROW_CELLS = 512;                  // a row of all filters of a tile,
+constexpr int FILTER_CELLS = 3072;              // and all rows
+constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
+constexpr int LINES = 39;                       // input rows that a tile's windows cover, of all channels
+constexpr int LINE = 236;                       // elements from one to the next as they are copied, at least
+constexpr int PIECES = 58;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // by so many threads,
+constexpr int PIECE_ROUNDS = 2;                 // so often
+// elements from a channel's lines to the next's as they are copied, at least
+constexpr int PLANE = 3124;
+constexpr int COVERED = 229;                    // elements of a line that windows read
+constexpr int WORDS = 115;                      // of a line of halves
+constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
+constexpr int ROUNDS = 4;                       // so often
+constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy a tile,
+constexpr int LINES_AT_ONCE = 2;                // and of these a thread has so many at once
+constexpr int PLANE_WORDS = 1495;               // of a channel's lines of halves,
+constexpr int PART_WORDS = 4485;                // from high parts to low ones,
+constexpr int BUFFER_WORDS = 8972;              // and of a tile
+constexpr int BUFFERS = 2;                      // tiles' pixels in halves at a time
+// binary digits that a factor may be below the largest of its scale without losing any
+constexpr unsigned KEPT_DIGITS = 27;
+// of factors as they are scaled: what sums must not lie below where some lose digits
+constexpr float LEAST_SUM = 9408.0;
+constexpr int TOGETHER = 2;                     // times 64 outputs that a group puts together before it stores them,
+constexpr int STAGE_LINE = 132;                 // floats from one filter's to the next's,
+constexpr int STAGE = 8448;                     // and of all
+constexpr int STORE_ROUNDS = 4;                 // stores of a lane for one filter, at most,
+constexpr int AT_ONCE = 4;                      // and filters that a warp stores at once
+constexpr int FIRST_BARRIER = 2;                // of groups
+constexpr int RAWS_AT = 49152;                  // bytes before the pixels as they are copied,
+constexpr int HALVES_AT = 86688;                // before those in halves,
+constexpr int STAGES_AT = 158464;               // before the first group's outputs,
+constexpr int SCALES_AT = 226048;               // before their scales,
+constexpr int RANGES_AT = 226064;               // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 226128;             // and before the barriers
+constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
+constexpr int THREADS = 384;                    // threads of a block
+constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
+// floats of the prepared filter before what takes its filters' scales back,
+constexpr int SCALES = 12288;
+constexpr int IMAGE = 12352;                    // and before its filters as they were
+using index_t = int;                            // element offsets: of tensors below 2^31 elements
+using count_t = unsigned;                       // of tiles
+using element = float;
+
+// parts of a float
+__device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
+
+// What happens to an output value before it is stored: bias, then relu.
+__device__ __forceinline__ float finish(float value, float bias) {
+    value = value + bias;
+    value = value < 0.0f ? 0.0f : value;
+    return value;
+}
+
+// barriers in shared memory, products of four warps
+__device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
+__device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
+__device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_sums_but_1(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
+
+// A tile of outputs: its image and its first row and column.
+struct Tile { index_t image; int p, q; };
+
+__device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
+    const count_t row = number / tiles_q;
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
+}
+
+// Lines of x begin anywhere. In shared memory each is as far into 16 bytes as it is in x, so that it is copied by 16
+// bytes.
+struct Pitch { int line, plane; };     // elements from a line to the next, from a channel's lines to the next's
+
+__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 3), PLANE + ((H & 3) * (W & 3) & 3)}; }
+
+// How far into 16 bytes the first element is that a tile's windows cover.
+__device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
+    const index_t row = tile.image * C * H + tile.p * STRIDE_H;
+    return (int)((row * W + tile.q * STRIDE_W) & 3);
+}
+
+// The exponent field of the scale that brings a largest magnitude to 2^14 and more, below 2^15: at most that of 2^126,
+// with which subnormal floats become whole multiples of a half's least.
+__device__ __forceinline__ unsigned scale_exponent(unsigned largest) { return min(268u - (largest >> 23), 253u); }
+
+// The low parts of two floats that are scaled already, times 2^11, as a word.
+__device__ __forceinline__ unsigned low_parts(float first, float second, unsigned high) {
+    return wc_floats_to_halves((first - wc_half_low_to_float(high)) * 2048.0f,
+        (second - wc_half_high_to_float(high)) * 2048.0f);
+}
+
+// The bits of the largest magnitude of some floats, without NaN, and of the least one that is not zero, doubled, less
+// one.
+struct Range {
+    float largest;
+    unsigned least;
+
+    __device__ __forceinline__ void include(float value) {
+        largest = fmaxf(largest, fabsf(value));
+        least = min(least, __float_as_uint(value) * 2u - 1u);
+    }
+
+    __device__ __forceinline__ uint2 of_warp() const {
+        return make_uint2(__reduce_max_sync(0xffffffffu, __float_as_uint(largest)),
+            __reduce_min_sync(0xffffffffu, least));
+    }
+};
+
+// Whether the least lies so little below the largest, by exponents, that it keeps its digits beside it; a power of two
+// counts as the one below.
+__device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + KEPT_DIGITS >= range.x >> 23; }
+
+// A float, or 0 in place of one that is not finite: it sets no scale.
+__device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
+
+// asynchronous copies
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Four elements of a line, some of which stand outside of the image.
+__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
+    element elements[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int at = first + i;
+        elements[i] = reached && (unsigned)at < (unsigned)W ? __ldg(line + at) : (element)0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i] = elements[i];
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
+__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int N, int H,
+        int W, Pitch pitch) {
+    const int top = tile.p * STRIDE_H, left = tile.q * STRIDE_W;
+    const int start = start_of(tile, H, W);
+#pragma unroll 1
+    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+        const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+        const int h = top + row;
+        const bool reached = (unsigned)h < (unsigned)H;
+        // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
+        const bool last = h + 1 == H && channel + 1 == C && tile.image + 1 == N;
+        const int end = W + (last || W < 3 ? 0 : 3);
+        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
+        const int at = start + row * pitch.line + channel * pitch.plane;        // where `left` lies in shared memory
+        element* const line_to = to + (at & ~3);
+#pragma unroll
+        for (int round = 0; round < PIECE_ROUNDS; ++round) {
+            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
+            const int first = left - (at & 3) + piece * 4;
+            element* const piece_to = line_to + piece * 4;
+            if (piece >= PIECES) continue;
+            if (reached && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
+            else if (!reached || first <= -4 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
+            else copy_edge(piece_to, from, first, reached, W);
+        }
+    }
+}
+
+// A line of a tile's pixels as they were copied, from the first element that windows read on.
+__device__ __forceinline__ const element* line_of(const element* raw, int line, int start, Pitch pitch) {
+    return raw + start + line % HALO_ROWS * pitch.line + line / HALO_ROWS * pitch.plane;
+}
+
+// A thread's words of LINES_AT_ONCE lines, LINES_APART from each other, as floats: an even element and the one behind
+// it. Behind the last element, where weights are zeros, that one stands again, and behind the last line.
+__device__ __forceinline__ void load_words(float (&words)[LINES_AT_ONCE][ROUNDS][2], const element* raw, int line,
+        int thread, int start, Pitch pitch) {
+#pragma unroll
+    for (int i = 0; i < LINES_AT_ONCE; ++i) {
+        const element* const from = line_of(raw, min(line + i * LINES_APART, LINES - 1), start, pitch);
+#pragma unroll
+        for (int round = 0; round < ROUNDS; ++round)
+#pragma unroll
+            for (int e = 0; e < 2; ++e) words[i][round][e] =
+                from[min((round * LINE_LANES + thread % LINE_LANES) * 2 + e, COVERED - 1)];
+    }
+}
+
+// The range of a thread's words; `infinite`: some may be infinite, and set no scale.
+__device__ __forceinline__ Range range_of(const element* raw, int thread, bool infinite, int start, Pitch pitch) {
+    Range range = {0.0f, 0xffffffffu};
+#pragma unroll 1
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][2];
+        load_words(words, raw, line, thread, start, pitch);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            range.include(infinite ? finite_or_zero(word[0]) : word[0]);
+            range.include(infinite ? finite_or_zero(word[1]) : word[1]);
+        }
+    }
+    return range;
+}
+
+// Scales a tile's pixels, by one power of two, and leaves them in halves, in two parts, in `to`. With these goes what
+// takes the scale back, and where some pixel lies so far below the largest that it loses digits, what a sum must not
+// lie below for them to matter. By the warps that copied them, LINE_LANES threads a line.
+__device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, const element* raw, uint2* ranges,
+        unsigned long long* freed, unsigned parity, int thread, int start, Pitch pitch) {
+    Range range = range_of(raw, thread, false, start, pitch);
+    if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true, start, pitch);
+    uint2 of_tile = range.of_warp();
+    if (thread % 32 == 0) ranges[thread / 32] = of_tile;
+    wc_sync_threads(1, COPIERS * 32);
+#pragma unroll
+    for (int warp = 0; warp < COPIERS; ++warp) {
+        of_tile.x = max(of_tile.x, ranges[warp].x);
+        of_tile.y = min(of_tile.y, ranges[warp].y);
+    }
+    const unsigned exponent = scale_exponent(of_tile.x);
+    const float scale = __uint_as_float(exponent << 23);
+    wc_barrier_wait(freed, parity);         // the products have read what was here
+    // infinite beside pixels of 2^70 and more, whose sums are made anew: a few of these may outweigh all other products
+    const unsigned restoring = exponent > 71u ? 254u - exponent : 255u;
+    if (thread == 0) *scale_of_tile =
+        make_float2(__uint_as_float(restoring << 23), is_kept(of_tile) ? 0.0f : LEAST_SUM);
+#pragma unroll 1
+    for (int line = thread / LINE_LANES; line < LINES; line += LINES_AT_ONCE * LINES_APART) {
+        float words[LINES_AT_ONCE][ROUNDS][2];
+        load_words(words, raw, line, thread, start, pitch);
+#pragma unroll
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
+            const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
+            const float first = word[0] * scale, second = word[1] * scale;
+            const unsigned high = wc_floats_to_halves(first, second), low = low_parts(first, second, high);
+            if (!exists) continue;
+            at[0] = high;
+            at[PART_WORDS] = low;
+        }
+    }
+}
+
+// All tiles of the block.
+__device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
+        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
+        unsigned tiles_q, int N, int H, int W, Pitch pitch) {
+    const int thread = threadIdx.x % (COPIERS * 32);
+    int turn = 0;
+    count_t number = blockIdx.x;
+    unsigned parity = 1;
+    Tile tile = tile_of(number, tiles_p, tiles_q);
+    copy_pixels(raws, x, tile, thread, N, H, W, pitch);
+    unsigned odd = 0u;
+    for (; number < tiles; number += gridDim.x) {
+        const int start = start_of(tile, H, W);
+        wc_copy_async_wait();
+        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws, ranges + odd * COPIERS, freed + turn, parity,
+            thread, start, pitch);
+        __syncwarp();
+        if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
+        wc_sync_threads(1, COPIERS * 32);   // the tile is split
+        if (number + gridDim.x < tiles) copy_pixels(raws, x, tile, thread, N, H, W, pitch);
+        odd ^= 1u;
+        turn += 1;
+        if (turn >= BUFFERS) {
+            turn -= BUFFERS;
+            parity ^= 1;
+        }
+    }
+}
+
+// The row and the column of a tile's output that a lane has of a run.
+__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
+__device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_ACROSS * 8 + lane / 4; }
+
+// The first of a lane's two filters of a block of eight columns.
+__device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
+
+// How many outputs of a filter lie in y before a tile's output of that number; its rows have columns beside y's.
+__device__ __forceinline__ int stored_before(int output, int Q) {
+    return output / TILE_Q * Q + min(output % TILE_Q, Q);
+}
+
+// Stores what a group has put together, by its four warps: of each filter `together` outputs, side by side from `to`
+// on.
+__device__ __forceinline__ void store_rows(float* to, const float* stage, const float* bias, int together, int filters,
+        index_t plane) {
+    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    stage += warp * STAGE_LINE + lane;
+    index_t at = warp * plane + lane;
+#pragma unroll 1
+    for (int first = warp; first < filters; first += 4 * AT_ONCE) {
+        float sums[AT_ONCE][STORE_ROUNDS];
+#pragma unroll
+        for (int i = 0; i < AT_ONCE * STORE_ROUNDS; ++i) sums[i / STORE_ROUNDS][i % STORE_ROUNDS] =
+            stage[i / STORE_ROUNDS * (4 * STAGE_LINE) + i % STORE_ROUNDS * 32];
+        stage += 4 * AT_ONCE * STAGE_LINE;
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; ++i) {
+            const bool exists = first + 4 * i < filters;
+            const float of_bias = exists ? __ldg(bias + first + 4 * i) : 0.0f;
+#pragma unroll
+            for (int round = 0; round < STORE_ROUNDS; ++round)
+                if (exists && lane + round * 32 < together) to[at + round * 32] = finish(sums[i][round], of_bias);
+            at += 4 * plane;
+        }
+    }
+}
+
+// The span and the pair in it that a lane has of a quad: four pairs side by side, or four of what is left of spans.
+// Behind the last pair there are none: SPANS.
+struct Pair { int span, number; };
+
+__device__ __forceinline__ Pair pair_of(int quad, int lane) {
+    if (quad < SPAN_QUADS) return {quad, lane % 4};
+    return {SPANS, 0};
+}
+
+// Words from where a window begins to where one of its spans does.
+__device__ __forceinline__ int span_at(int span) { return span / R * PLANE_WORDS + span % R * WORDS; }
+
+// Where the window of an output of a tile begins, for this lane.
+__device__ __forceinline__ const unsigned* window_of(const unsigned* halves, int row, int column, int lane) {
+    return halves + row * (STRIDE_H * WORDS) + column * STRIDE_W / 2 + lane % 4;
+}
+
+// What a lane has of a step: pairs of two windows, as the tensor cores take them.
+struct Factors {
+    unsigned high[STEP_DEPTHS][4], low[STEP_DEPTHS][4];
+};
+
+__device__ __forceinline__ void load_factors(Factors& factors, const unsigned* upper, const unsigned* lower, int step) {
+#pragma unroll
+    for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
+        const int quad = step * (2 * STEP_DEPTHS) + i;
+        if (quad < SPAN_QUADS) {
+            const int place = span_at(quad);
+            factors.high[i / 2][i % 2 * 2] = upper[place];
+            factors.high[i / 2][i % 2 * 2 + 1] = lower[place];
+            factors.low[i / 2][i % 2 * 2] = upper[place + PART_WORDS];
+            factors.low[i / 2][i % 2 * 2 + 1] = lower[place + PART_WORDS];
+        }
+        else {
+            factors.high[i / 2][i % 2 * 2] = factors.high[i / 2][i % 2 * 2 + 1] = 0u;
+            factors.low[i / 2][i % 2 * 2] = factors.low[i / 2][i % 2 * 2 + 1] = 0u;
+        }
+    }
+}
+
+// Where an instruction's products of the filter lie, in cells from the first.
+__device__ __forceinline__ int cells_of(int depth) {
+    return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps. Tensor cores cut their sums, so those of
+// high parts begin at zero in each step, and are added to the others while the step's small products are made: those of
+// a low part, which is times 2^11.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
+        const unsigned char* filters) {
+    const unsigned long long high = wc_descriptor_rows_128(filters), low = high + LOW_CELLS;
+    float parts[SUMS], small[SUMS];
+    Factors factors[SETS];
+#pragma unroll
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], upper, lower, step);
+#pragma unroll
+    for (int step = 0; step < STEPS; ++step) {
+        const Factors& now = factors[step % SETS];
+        wc_wgmma_fence();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i)
+            if (step * STEP_DEPTHS + i < DEPTHS) wc_wgmma_halves_words(parts, now.high[i],
+                high + cells_of(step * STEP_DEPTHS + i), i > 0);
+        wc_wgmma_commit();
+#pragma unroll
+        for (int i = 0; i < STEP_DEPTHS; ++i) {
+            if (step * STEP_DEPTHS + i >= DEPTHS) continue;
+            wc_wgmma_halves_words(small, now.low[i], high + cells_of(step * STEP_DEPTHS + i), step + i > 0);
+            wc_wgmma_halves_words(small, now.high[i], low + cells_of(step * STEP_DEPTHS + i), true);
+        }
+        wc_wgmma_commit();
+        wc_wgmma_wait_sums_but_1(parts);            // the factors of the step before are of no use any more
+        if (step + SETS - 1 < STEPS) load_factors(factors[(step + SETS - 1) % SETS], upper, lower, step + SETS - 1);
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = step > 0 ? sums[i] + parts[i] : parts[i];
+    }
+    wc_wgmma_wait_sums(small);
+#pragma unroll
+    for (int i = 0; i < SUMS; ++i) sums[i] = fmaf(small[i], 4.8828125e-4f, sums[i]);
+}
+
+// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
+// are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+        int lane) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
+            // the larger one first: the other alone may leave no digits
+            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
+            if (of_tile.y > 0.0f || distant) {
+                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
+                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
+            }
+        }
+}
+
+__device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
+    return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
+}
+
+__device__ __forceinline__ void put_four(float (&sums)[SUMS], int block, float4 four) {
+    sums[4 * block] = four.x, sums[4 * block + 1] = four.y, sums[4 * block + 2] = four.z, sums[4 * block + 3] = four.w;
+}
+
+__device__ __forceinline__ bool is_finite(float sum) { return fabsf(sum) <= 3.402823466e38f; }
+
+// Zero, or NaN where one of four sums is not finite.
+__device__ __forceinline__ float zero_of(float4 sums) {
+    return fmaf(sums.x, 0.0f, sums.y * 0.0f) + fmaf(sums.z, 0.0f, sums.w * 0.0f);
+}
+
+// The blocks of a warp's sums in which some are not finite, a bit each.
+__device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
+    float zero = 0.0f;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        zero += zero_of(four_of(sums, block));
+    unsigned blocks = 0u;
+    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
+    return blocks;
+}
+
+// A lane's sums of a block. Registers have no index: every block is asked whether it is wanted.
+__device__ __forceinline__ float4 sums_of(const float (&sums)[SUMS], int wanted) {
+    float4 found = {};
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) found = four_of(sums, block);
+    return found;
+}
+
+__device__ __forceinline__ void set_sums(float (&sums)[SUMS], int wanted, float4 to) {
+#pragma unroll
+    for (int block = 0; block < BLOCKS; ++block)
+        if (block == wanted) put_four(sums, block, to);
+}
+
+// Sums that are finite, and in place of the others those that were made anew.
+__device__ __forceinline__ float4 mended(float4 sums, float4 anew) {
+    return make_float4(is_finite(sums.x) ? sums.x : anew.x, is_finite(sums.y) ? sums.y : anew.y,
+                       is_finite(sums.z) ? sums.z : anew.z, is_finite(sums.w) ? sums.w : anew.w);
+}
+
+// Whether nothing more can come of a warp's sums: NaN stays NaN.
+__device__ __forceinline__ bool are_settled(float4 sums, float4 anew) {
+    const bool upper = (is_finite(sums.x) || anew.x != anew.x) && (is_finite(sums.y) || anew.y != anew.y);
+    const bool lower = (is_finite(sums.z) || anew.z != anew.z) && (is_finite(sums.w) || anew.w != anew.w);
+    return __all_sync(0xffffffffu, upper && lower);
+}
+
+// The sums of rows and columns that exist; zeros for the others, so that they ask for nothing.
+__device__ __forceinline__ float4 existing(float4 sums, bool upper, bool lower, bool first, bool second) {
+    return make_float4(upper && first ? sums.x : 0.0f, upper && second ? sums.y : 0.0f, lower && first ? sums.z : 0.0f,
+        lower && second ? sums.w : 0.0f);
+}
+
+// The products of two rows' factors with two columns'.
+__device__ __forceinline__ void add_products(float4& sums, float upper, float lower, float first, float second) {
+    sums.x = fmaf(first, upper, sums.x);
+    sums.y = fmaf(second, upper, sums.y);
+    sums.z = fmaf(first, lower, sums.z);
+    sums.w = fmaf(second, lower, sums.w);
+}
+
+// An element of the window of output (p, q) of an image, as a float.
+__device__ __forceinline__ float load_element(const element* x, index_t image, int p, int q, int channel, int r, int s,
+        int H, int W) {
+    const int h = p * STRIDE_H + r, w = q * STRIDE_W + s;
+    const bool inside = (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
+    return inside ? __ldg(x + ((image * C + channel) * H + h) * W + w) : (element)0;
+}
+
+// Sums of two outputs and of filters k and k + 1 by float32 units: of those that are not finite; the others stay.
+__device__ __forceinline__ float4 made_anew(float4 sums, const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int k, int H, int W) {
+    const element* const first = filter + IMAGE + (long long)min(k, K - 1) * WINDOW;
+    const element* const second = filter + IMAGE + (long long)min(k + 1, K - 1) * WINDOW;
+    float4 anew = {};
+#pragma unroll 1
+    for (int number = 0; number < WINDOW; ++number) {
+        const int channel = number / (R * S), r = number / S % R, s = number % S;
+        const float upper = load_element(x, image, p, q, channel, r, s, H, W),
+            lower = load_element(x, image, other_p, other_q, channel, r, s, H, W);
+        add_products(anew, upper, lower, __ldg(first + number), __ldg(second + number));
+        if (number % 16 == 15 && are_settled(sums, anew)) break;
+    }
+    return mended(sums, anew);
+}
+
+// Zeros beside a window times infinities and NaN: sums that are not finite are made anew.
+__device__ __forceinline__ void mend(float (&sums)[SUMS], const element* x, const element* filter, index_t image, int p,
+        int q, int other_p, int other_q, int first_k, int lane, int P, int Q, int H, int W) {
+#pragma unroll 1
+    for (unsigned blocks = blocks_to_mend(sums); blocks != 0u; blocks &= blocks - 1u) {
+        const int block = __ffs(blocks) - 1, k = first_k + filter_of(block, lane);
+        const float4 wanted =
+            existing(sums_of(sums, block), p < P && q < Q, other_p < P && other_q < Q, k < K, k + 1 < K);
+        set_sums(sums, block,
+            made_anew(wanted, x, filter, image, min(p, P - 1), min(q, Q - 1), min(other_p, P - 1), min(other_q, Q - 1),
+            k, H, W));
+    }
+}
+
+// The filter as shared memory has it: [tile of filters][row][filter][products, of each part] in halves, cells of 16
+// bytes in the order in which the tensor cores look for them, zeros in what pairs have beside a window. Each filter is
+// scaled by a power of two; behind them is what takes these back, negative where a weight is so far below the largest
+// that it loses digits; then the filter as it was. Once for each filter, before the first call.
+extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
+prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
+    __shared__ unsigned largest[SIDE_THREADS / 32], least[SIDE_THREADS / 32];
+    unsigned* const parts = (unsigned*)filter;
+    for (int number = blockIdx.x; number < FILTER_ROWS; number += gridDim.x) {
+        const int row = number % TILE_FILTERS;
+        const int k = number - row + filter_of(row / 8, row % 8 / 2) + row % 2;
+        Range range = {0.0f, 0xffffffffu};
+        for (int i = threadIdx.x; k < K && i < WINDOW; i += SIDE_THREADS) {
+            const float weight = w[k * WINDOW + i];
+            filter[IMAGE + k * WINDOW + i] = weight;
+            range.include(finite_or_zero(weight));
+        }
+        uint2 of_filter = range.of_warp();
+        if (threadIdx.x % 32 == 0) {
+            largest[threadIdx.x / 32] = of_filter.x;
+            least[threadIdx.x / 32] = of_filter.y;
+        }
+        __syncthreads();
+        for (int warp = 0; warp < SIDE_THREADS / 32; ++warp) {
+            of_filter.x = max(of_filter.x, largest[warp]);
+            of_filter.y = min(of_filter.y, least[warp]);
+        }
+        __syncthreads();
+        const unsigned exponent = scale_exponent(of_filter.x);
+        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
+        for (int i = threadIdx.x; i < ROWS * ROW_WORDS; i += SIDE_THREADS) {
+            const Pair pair = pair_of(i / 4, i);
+            const int span = pair.span;
+            float weights[2];
+            for (int half = 0; half < 2; ++half) {
+                const int of_span = pair.number * 2 + half;
+                const bool exists = k < K && span < SPANS && of_span < SPAN;
+                weights[half] = exists ? w[k * WINDOW + span * S + of_span] * scale : 0.0f;
+            }
+            const unsigned high = wc_floats_to_halves(weights[0], weights[1]);
+            unsigned* const to = parts
+                + (number / TILE_FILTERS * FILTER_CELLS + i / ROW_WORDS * ROW_CELLS + row * 8) * 4 + i % 4;
+            const int cell = i % ROW_WORDS / 4;
+            to[(cell ^ row % 8) * 4] = high;
+            to[(cell + LOW_CELLS ^ row % 8) * 4] = low_parts(weights[0], weights[1], high);
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const float* __restrict__ bias,
+        float* __restrict__ y, int N, int H, int W, int P, int Q) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    unsigned* const halves = (unsigned*)(shared + HALVES_AT);
+    float2* const scales = (float2*)(shared + SCALES_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
+    unsigned long long* const freed = filled + BUFFERS;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
+    const int first_k = blockIdx.y * TILE_FILTERS;         // its first filter
+    if (blockIdx.x >= tiles) return;
+    if (threadIdx.x == 0) {
+        for (int buffer = 0; buffer < BUFFERS; ++buffer) {
+            wc_barrier_init(filled + buffer, COPIERS);
+            wc_barrier_init(freed + buffer, 4);
+        }
+        wc_fence_barrier_init();
+    }
+    // the filter, for all tiles
+    const element* const of_filter = filter + blockIdx.y * (FILTER_CELLS * 4);
+    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
+    wc_copy_async_commit();
+    wc_copy_async_wait();
+    wc_fence_proxy_async();
+    __syncthreads();
+    if (threadIdx.x < THREADS - GROUPS * 128) {
+        // those that copy, which need fewer registers
+        wc_setmaxnreg_dec();
+        const Pitch pitch = pitch_of(H, W);
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
+            tiles_p, tiles_q, N, H, W, pitch);
+    } else {
+        // the groups that multiply, each every GROUPS-th tile of the block
+        wc_setmaxnreg_inc();
+        const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
+            lane = threadIdx.x % 32;
+        bool distant = false;           // whether some filter has weights that lose digits
+        for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
+        distant = __any_sync(0xffffffffu, distant);
+        float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
+        // what no output is put to is loaded, too, and not stored
+        for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
+        int turn = group;
+        unsigned parity = 0;
+        for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
+            const Tile tile = tile_of(number, tiles_p, tiles_q);
+            const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
+            wc_barrier_wait(filled + turn, parity);
+            const float2 scale = scales[turn];
+            // of the tile, with those that its rows have beside y's
+            const int outputs = min(ITEMS * 64, (P - tile.p) * TILE_Q);
+#pragma unroll 1
+            for (int first = 0; first < outputs; first += TOGETHER * 64) {
+                const int last = min(first + TOGETHER * 64, outputs), before = stored_before(first, Q);
+                wc_sync_threads(FIRST_BARRIER + group, 128);            // the outputs before are stored
+#pragma unroll 1
+                for (int item = first / 64; item * 64 < last; ++item) {
+                    // this lane's outputs: column lane / 4 of either run of eight of its warp
+                    const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
+                        q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
+                    float sums[SUMS];
+                    sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                        window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), shared);
+                    restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                    mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
+#pragma unroll
+                    for (int half = 0; half < 2; ++half) {
+                        if ((half ? other_q : q) >= Q) continue;
+                        float* const to = stage + stored_before((run + half) * 8 + lane / 4, Q) - before;
+#pragma unroll
+                        for (int n = 0; n < BLOCKS; ++n)
+#pragma unroll
+                            for (int i = 0; i < 2; ++i) to[(filter_of(n, lane) + i) * STAGE_LINE] =
+                                sums[4 * n + 2 * half + i];
+                    }
+                }
+                wc_sync_threads(FIRST_BARRIER + group, 128);
+                const index_t plane = (index_t)P * Q,
+                    at = (tile.image * K + first_k) * plane + (index_t)tile.p * Q + before;
+                store_rows(y + at, stage, bias + first_k, stored_before(last, Q) - before,
+                    min(TILE_FILTERS, K - first_k), plane);
+            }
+            __syncwarp();               // all lanes have loaded their factors
+            if (lane == 0) wc_barrier_arrive(freed + turn);
+            turn += GROUPS;
+            if (turn >= BUFFERS) {
+                turn -= BUFFERS;
+                parity ^= 1;
+            }
+        }
+    }
+}
