@@ -56,12 +56,13 @@ MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides 
 WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.4          # fewer of wide ones,
 MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
-# Where outputs are put together: cycles of eight filters of 64 of them, of all that are stored at once besides, and
-# bytes more for each of y's, of 64 at once, fewer of more
-STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0
-ROWS_SHARE, ROWS_POWER = 0.39, 0.829
-EDGE_CYCLES = 106.0         # more of copies where each line has its ends in the padding
-STAGED_POWER = 1.71         # how far the longer of a tile's way to halves and its products hides the other then
+# Where outputs are put together, fitted to 668 timings of 27 layers of which rows begin anywhere, on 2026-11-29: what is
+# chosen takes 1.05 times as long as the quickest in the mean
+STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0    # of eight filters of 64 outputs, and of all that are stored at once
+EDGE_CYCLES = 106.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
+STAGED_POWER = 1.71         # as TILE_POWER
+ROWS_SHARE, ROWS_POWER = 0.39, 0.829    # bytes more for each of y's, where 64 are stored at once, fewer where more are
+ROWS_MARGIN = 1.05          # times as long as estimated others must be for outputs to be put together
 KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
@@ -142,7 +143,7 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
         made = (options for options in made if options.staged or options.tile_p * options.tile_q <= MOST_PARTLY)
     else:
         made = (options for options in made if not options.staged)
-    return min(made, key=lambda options: cycles(spec, options, shape))
+    return min(made, key=lambda options: cycles(spec, options, shape) * (ROWS_MARGIN if options.staged else 1.0))
 
 
 def _is_partly_stored(spec: KernelSpec, shape: ConvShape) -> bool:

@@ -16,7 +16,7 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": ("float32",), "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "vector": (1, 4), "store_vector": (1, 2, 4)}
-SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 8, 12, 18, 20, 22, 33, 64)}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 8, 11, 12, 18, 20, 22, 24, 33, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
