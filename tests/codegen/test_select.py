@@ -33,7 +33,7 @@ def sequence(**changes):
     (sequence(layout="NHWC"), "sequence"),
     (shape(), "wide"), (shape(h=4096, w=4096), "wide"), (shape(stride=2), "wide"), (shape(dilation=2), "wide"),
     (shape(r=1, s=40, padding=20), "wide"), (shape(r=9, s=9, padding=4), "patch"),
-    (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "implicit_gemm"),
+    (shape(n=128, c=3, k=64, h=224, w=224, r=3, s=3), "taps_ieee"),
     (shape(c=64, k=64, h=56, w=56, r=3, s=3), "wgmma"),
     (depthwise(), "wide"), (depthwise(h=112, w=112, stride=2), "wide"), (depthwise(h=7, w=7), "staged"),
     (depthwise(h=14, w=14, k=64), "staged"), (depthwise(dtype="float16", h=7, w=7), "staged"),

@@ -56,7 +56,7 @@ MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides 
 WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
 PARTLY_POWER = 0.4          # fewer of wide ones,
 MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
-# Where outputs are put together, fitted to 668 timings of 27 layers of which rows begin anywhere, on 2026-11-29: what is
+# Where outputs are put together, fitted to 668 timings of 27 layers whose rows begin anywhere (2026-11-29): what is
 # chosen takes 1.05 times as long as the quickest in the mean
 STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0    # of eight filters of 64 outputs, and of all that are stored at once
 EDGE_CYCLES = 106.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
