@@ -31,7 +31,8 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .choice import BUFFERS, GROUPS, MOST_PASSES, RAWS, SHIFTS, TILE_Q, candidates, choice, goes_round, instructions
+from .choice import (BUFFERS, GROUPS, MOST_PASSES, RAWS, SHIFTS, TILE_Q, TOGETHER, candidates, choice, goes_round,
+                     instructions)
 from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_RUNS, WIDE, WORDS_AT_ONCE,
                       TapsFloat32Numbers, column_unit, depths_of, line_rounds, make_numbers, more_registers,
                       planned_registers, sets_of, shared_bytes)
@@ -69,7 +70,7 @@ def plan(spec: KernelSpec, options: TapsFloat32Options) -> KernelPlan:
 
 def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     """Whether groups of warps have whole tiles."""
-    for name, allowed in (("groups", GROUPS), ("buffers", BUFFERS), ("raws", RAWS)):
+    for name, allowed in (("groups", GROUPS), ("buffers", BUFFERS), ("raws", RAWS), ("together", TOGETHER)):
         if getattr(options, name) not in allowed:
             return f"{name} = {getattr(options, name)} ({', '.join(map(str, allowed))})"
     if (options.copiers, options.shifts) not in SHIFTS:

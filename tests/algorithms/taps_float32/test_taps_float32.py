@@ -65,7 +65,7 @@ def test_layers_that_are_refused(changes, numerics, arch, says):
     (dict(vector=4, tile_q=8, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
     (dict(store_vector=3), "store_vector = 3"), (dict(filters=256), "registers a thread"),
     (dict(tile_p=128, tile_q=64), "bytes of shared memory"), (dict(stores="rows"), "in NCHW"),
-    (dict(together=2), "together = 2 with stores = direct"),
+    (dict(together=2), "together = 2 with stores = direct"), (dict(together=3), "together = 3"),
     (dict(stores="rows", layout="NCHW", tile_q=20, tile_p=16), "no whole number"),
     (dict(stores="rows", layout="NCHW", w=17), "at most 8")])
 def test_plan_values_that_do_not_go_together(values, says):
