@@ -29,7 +29,7 @@ TILE_Q = (8, 16, 32, 64)
 ITEMS = (1, 2, 4, 8)                # of a tile
 WHOLE_ROWS = (16, 32, 56, 64, 112, 128)     # columns of tiles of whole rows where those of y are not known,
 WIDER = 32                          # fewer than so many more than y's where they are,
-MOST_STAGED = 512                   # and outputs of such tiles,
+STAGED_OUTPUTS = (128, 512)         # and outputs of such tiles,
 TOGETHER = (1, 2, 4)                # of which so many times 64 are put together
 FILTERS = (16, 32, 48, 64, 96, 128)
 MOST_PASSES = 4
@@ -81,9 +81,11 @@ def goes_round(options: TapsFloat32Options) -> bool:
     return options.buffers % options.shifts == options.buffers % options.groups == 0
 
 
-def candidates(spec: KernelSpec, vector: int = 1, columns: int | None = None) -> Iterator[TapsFloat32Options]:
+def candidates(spec: KernelSpec, vector: int = 1, columns: int | None = None,
+               ways: Iterable[Stores] = Stores) -> Iterator[TapsFloat32Options]:
     """Every tile that fits: filters in as few tiles as fit, or the next number that FILTERS has; up to twice as many
-    buffers as groups and two raw tiles, where they fit; where outputs are put together, whole rows of ``columns``."""
+    buffers as groups and two raw tiles, where they fit; where outputs are put together, whole rows of ``columns``.
+    Of ``ways`` to store, those that the layout has."""
     store = store_width(spec)
     unit = column_unit(TapsFloat32Options(store_vector=store))
     whole = -(-spec.k // unit) * unit
@@ -92,16 +94,15 @@ def candidates(spec: KernelSpec, vector: int = 1, columns: int | None = None) ->
     counts = 0
     for count in sorted(tiles):
         first = TapsFloat32Options(filters=tiles[count], vector=vector, store_vector=store)
-        found = [one for way in _ways(spec) for one in _tiles(spec, replace(first, stores=way), columns)]
-        yield from found
-        counts += bool(found)
+        found = False
+        for way in ways:
+            if way is Stores.DIRECT or spec.layout is Layout.NCHW:
+                for one in _tiles(spec, replace(first, stores=way), columns):
+                    found = True
+                    yield one
+        counts += found
         if counts == TILE_COUNTS:
             return
-
-
-def _ways(spec: KernelSpec) -> Iterable[Stores]:
-    """To store that the layout has."""
-    return Stores if spec.layout is Layout.NCHW else (Stores.DIRECT,)
 
 
 def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -> Iterator[TapsFloat32Options]:
@@ -115,6 +116,8 @@ def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -
             continue
         tile = replace(options, tile_p=tile_p, tile_q=tile_q, together=together, passes=several, groups=groups,
                        copiers=copiers, shifts=shifts)
+        if not fits(spec, replace(tile, buffers=math.lcm(groups, shifts), raws=1)):         # the fewest that go round
+            continue
         made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
             sorted((b for b in BUFFERS if b <= 2 * groups), reverse=True), sorted(RAWS, reverse=True)))
         found = next((one for one in made if fits(spec, one)), None)
@@ -123,13 +126,19 @@ def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -
 
 
 def _whole_rows(columns: int | None) -> Iterator[tuple[int, int, int]]:
-    """Rows and columns of tiles of whole rows, and how many times 64 outputs of them are put together."""
+    """Rows and columns of tiles of whole rows, and how many times 64 outputs of them are put together; wider ones than
+    y's where fewer rows are whole times 64."""
     widths = WHOLE_ROWS if columns is None else range(-(-columns // RUN) * RUN, columns + WIDER, RUN)
+    fewest = ROWS
     for tile_q in widths:
         rows = ROWS // math.gcd(ROWS, tile_q)
-        for tile_p in range(rows, MOST_STAGED // tile_q + 1, rows):
+        if columns is not None and rows >= fewest:
+            continue
+        fewest = rows
+        for tile_p in range(rows, STAGED_OUTPUTS[1] // tile_q + 1, rows):
+            outputs = tile_p * tile_q
             yield from ((tile_p, tile_q, together) for together in TOGETHER
-                        if together * ROWS <= tile_p * tile_q)
+                        if max(STAGED_OUTPUTS[0], together * ROWS) <= outputs)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Options:
@@ -138,11 +147,10 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Optio
     if shape is None:
         return next(candidates(spec))
     shape = shape.with_batch(assumed_batch(shape))
-    made = candidates(spec, line_width(spec, shape, WIDE), shape.q)
-    if _is_partly_stored(spec, shape):
+    partly = _is_partly_stored(spec, shape)
+    made = candidates(spec, line_width(spec, shape, WIDE), shape.q, Stores if partly else (Stores.DIRECT,))
+    if partly:
         made = (options for options in made if options.staged or options.tile_p * options.tile_q <= MOST_PARTLY)
-    else:
-        made = (options for options in made if not options.staged)
     return min(made, key=lambda options: cycles(spec, options, shape) * (ROWS_MARGIN if options.staged else 1.0))
 
 

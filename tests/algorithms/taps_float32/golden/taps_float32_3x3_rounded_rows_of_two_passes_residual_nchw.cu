@@ -16,7 +16,8 @@
 // two and rounded to halves. Of a block 4 warps copy the lines of x that its outputs' windows cover to shared memory as
 // they lie there, and leave them there in halves, the next tile's while groups of four warps, which have a tile each,
 // multiply. A thread of these loads pairs of what lies side by side in its two windows to registers. The filter, in the
-// order of these pairs, stays in shared memory.
+// order of these pairs, stays in shared memory. A group puts outputs of whole rows together in shared memory, and
+// stores them a filter at a time, whose rows lie side by side in y.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 3;                            // filter rows
@@ -69,12 +70,12 @@ constexpr int BUFFERS = 6;                      // tiles' pixels in halves at a 
 constexpr unsigned KEPT_DIGITS = 28;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 864.0;
-constexpr int TOGETHER = 4;                     // times 64 outputs that a group puts together before it stores them,
+constexpr int TOGETHER = 4;                     // times 64 outputs that a group puts together at a time,
 constexpr int STAGE_LINE = 260;                 // floats from one filter's to the next's,
 constexpr int STAGE = 8320;                     // and of all
 constexpr int STORE_ROUNDS = 8;                 // stores of a lane for one filter, at most,
 constexpr int AT_ONCE = 2;                      // and filters that a warp stores at once
-constexpr int FIRST_BARRIER = 2;                // of groups
+constexpr int FIRST_BARRIER = 2;                // the first group's; before it are those of warps that copy
 constexpr int RAWS_AT = 8192;                   // bytes before the pixels as they are copied,
 constexpr int HALVES_AT = 30080;                // before those in halves,
 constexpr int STAGES_AT = 95168;                // before the first group's outputs,
@@ -635,7 +636,7 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
         float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
-        // what no output is put to is loaded, too, and not stored
+        // all of it is loaded, too, where fewer outputs are put together
         for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
         int turn = group;
         unsigned parity = 0;
@@ -644,7 +645,7 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
             const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
             wc_barrier_wait(filled + turn, parity);
             const float2 scale = scales[turn];
-            // of the tile, with those that its rows have beside y's
+            // of the tile's rows that y has, columns beside y's too
             const int outputs = min(ITEMS * 64, (P - tile.p) * TILE_Q);
 #pragma unroll 1
             for (int pass = 0; pass < PASSES; ++pass) {

@@ -18,7 +18,8 @@
 // block 4 warps copy the lines of x that its outputs' windows cover to shared memory as they lie there, and leave them
 // there in halves, the next tile's while groups of four warps, which have a tile each, multiply. A thread of these
 // loads pairs of what lies side by side in its two windows to registers. The filter, in the order of these pairs, stays
-// in shared memory.
+// in shared memory. A group puts outputs of whole rows together in shared memory, and stores them a filter at a time,
+// whose rows lie side by side in y.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 7;                            // filter rows
@@ -72,12 +73,12 @@ constexpr int BUFFERS = 2;                      // tiles' pixels in halves at a 
 constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 9408.0;
-constexpr int TOGETHER = 2;                     // times 64 outputs that a group puts together before it stores them,
+constexpr int TOGETHER = 2;                     // times 64 outputs that a group puts together at a time,
 constexpr int STAGE_LINE = 132;                 // floats from one filter's to the next's,
 constexpr int STAGE = 8448;                     // and of all
 constexpr int STORE_ROUNDS = 4;                 // stores of a lane for one filter, at most,
 constexpr int AT_ONCE = 4;                      // and filters that a warp stores at once
-constexpr int FIRST_BARRIER = 2;                // of groups
+constexpr int FIRST_BARRIER = 2;                // the first group's; before it are those of warps that copy
 constexpr int RAWS_AT = 49152;                  // bytes before the pixels as they are copied,
 constexpr int HALVES_AT = 86688;                // before those in halves,
 constexpr int STAGES_AT = 158464;               // before the first group's outputs,
@@ -669,7 +670,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
         for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
         distant = __any_sync(0xffffffffu, distant);
         float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
-        // what no output is put to is loaded, too, and not stored
+        // all of it is loaded, too, where fewer outputs are put together
         for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
         int turn = group;
         unsigned parity = 0;
@@ -678,7 +679,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, const 
             const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
             wc_barrier_wait(filled + turn, parity);
             const float2 scale = scales[turn];
-            // of the tile, with those that its rows have beside y's
+            // of the tile's rows that y has, columns beside y's too
             const int outputs = min(ITEMS * 64, (P - tile.p) * TILE_Q);
 #pragma unroll 1
             for (int first = 0; first < outputs; first += TOGETHER * 64) {
