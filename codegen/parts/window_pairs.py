@@ -7,7 +7,6 @@ pairs do, too: the filter has a version for either side, zeros in what the pairs
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol
 
 from ..classes import dataclass
@@ -20,6 +19,7 @@ from .arguments import bounded, demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
 from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
+from .stored_rows import PartlyStored
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
 from .window_banks import Runs, spread
 
@@ -254,25 +254,11 @@ def other_of(spec: KernelSpec, options: PairOptions) -> int:
     return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
 
 
-@dataclass(frozen=True)
-class PartlyStored:
-    """What rows of y in NCHW cost that begin inside of sectors of memory: bytes more for each of y's, of tiles of
-    ``whole`` rows, of ``narrow`` ones, fewer of wider ones to a ``power``; beyond what stays in so much (``kept``) of
-    the second-level cache."""
-
-    whole: float
-    narrow: float
-    power: float
-    kept: float
-
-
 def partly_stored(spec: KernelSpec, options: PairOptions, shape: ConvShape, cost: PartlyStored) -> float:
     """Bytes more than a layer's that its stores cost."""
     if not has_words(spec, options) or shape.q * ITEMSIZE % SECTOR_BYTES == 0:
         return 0.0
-    written = max(0.0, ITEMSIZE * math.prod(shape.output_shape) - cost.kept * spec.hardware.l2_bytes)
-    narrow = cost.narrow * (SECTOR_BYTES / (ITEMSIZE * options.tile_q)) ** cost.power
-    return float(written * (cost.whole if options.tile_q >= shape.q else narrow))
+    return cost.written(shape, spec.hardware) * cost.more(shape, options.tile_q)
 
 
 def runs_fit(spec: KernelSpec, options: PairOptions) -> bool:

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
+from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import Stores, beside
 from warpconv.codegen.parts.lines import lanes_for, line_width
+from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths, whole_rows
 from warpconv.codegen.parts.wgmma import ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -52,10 +53,9 @@ TILE_POWER, FEW_POWER = 1.5, 1.4    # how far the longer of a tile's way to halv
 START_CYCLES = 2000.0
 MEMORY_SHARE = 1.07         # of the bytes, at the speed of a copy
 MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides the other
-# In NCHW rows of y may begin inside of sectors of memory:
-WHOLE_SHARE, PARTLY_SHARE = 1.22, 2.92      # bytes more for each of y's, of tiles of whole rows, of narrower ones,
-PARTLY_POWER = 0.4          # fewer of wide ones,
-MOST_PARTLY = 256           # outputs of a tile then: of larger ones some took 1.2 times as long
+PARTLY = PartlyStored(whole=1.22, narrow=2.92, power=0.4, kept=0.5)
+MOST_PARTLY = 256           # outputs of a tile where rows of y begin inside of sectors: of larger ones some took 1.2
+                            # times as long
 # Where outputs are put together, fitted to 668 timings of 27 layers whose rows begin anywhere (2026-11-29): what is
 # chosen takes 1.05 times as long as the quickest in the mean
 STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0    # of eight filters of 64 outputs, and of all that are stored at once
@@ -63,7 +63,6 @@ EDGE_CYCLES = 106.0         # more of a warp's copies where each line begins any
 STAGED_POWER = 1.71         # as TILE_POWER
 ROWS_SHARE, ROWS_POWER = 0.39, 0.829    # bytes more for each of y's, where 64 are stored at once, fewer where more are
 ROWS_MARGIN = 1.05          # times as long as estimated others must be for outputs to be put together
-KEPT_SHARE = 0.5            # beyond what stays in so much of the second-level cache
 
 
 def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
@@ -94,12 +93,12 @@ def candidates(spec: KernelSpec, vector: int = 1, columns: int | None = None,
     counts = 0
     for count in sorted(tiles):
         first = TapsFloat32Options(filters=tiles[count], vector=vector, store_vector=store)
+        made = (one for way in ways if way is Stores.DIRECT or spec.layout is Layout.NCHW
+                for one in _tiles(spec, replace(first, stores=way), columns))
         found = False
-        for way in ways:
-            if way is Stores.DIRECT or spec.layout is Layout.NCHW:
-                for one in _tiles(spec, replace(first, stores=way), columns):
-                    found = True
-                    yield one
+        for one in made:
+            found = True
+            yield one
         counts += found
         if counts == TILE_COUNTS:
             return
@@ -116,29 +115,22 @@ def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -
             continue
         tile = replace(options, tile_p=tile_p, tile_q=tile_q, together=together, passes=several, groups=groups,
                        copiers=copiers, shifts=shifts)
-        if not fits(spec, replace(tile, buffers=math.lcm(groups, shifts), raws=1)):         # the fewest that go round
-            continue
         made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
             sorted((b for b in BUFFERS if b <= 2 * groups), reverse=True), sorted(RAWS, reverse=True)))
-        found = next((one for one in made if fits(spec, one)), None)
-        if found is not None:
-            yield found
+        if fits(spec, replace(tile, buffers=math.lcm(groups, shifts), raws=1)):     # the fewest that go round
+            yield next(one for one in made if fits(spec, one))
 
 
 def _whole_rows(columns: int | None) -> Iterator[tuple[int, int, int]]:
     """Rows and columns of tiles of whole rows, and how many times 64 outputs of them are put together; wider ones than
     y's where fewer rows are whole times 64."""
-    widths = WHOLE_ROWS if columns is None else range(-(-columns // RUN) * RUN, columns + WIDER, RUN)
-    fewest = ROWS
-    for tile_q in widths:
-        rows = ROWS // math.gcd(ROWS, tile_q)
-        if columns is not None and rows >= fewest:
+    common = 0
+    for tile_q in row_widths(columns, WHOLE_ROWS, RUN, WIDER):
+        if columns is not None and math.gcd(ROWS, tile_q) <= common:
             continue
-        fewest = rows
-        for tile_p in range(rows, STAGED_OUTPUTS[1] // tile_q + 1, rows):
-            outputs = tile_p * tile_q
-            yield from ((tile_p, tile_q, together) for together in TOGETHER
-                        if max(STAGED_OUTPUTS[0], together * ROWS) <= outputs)
+        common = math.gcd(ROWS, tile_q)
+        yield from ((tile_p, tile_q, together) for tile_p in whole_rows(tile_q, ROWS, STAGED_OUTPUTS)
+                    for together in TOGETHER if together * ROWS <= tile_p * tile_q)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsFloat32Options:
@@ -209,14 +201,9 @@ def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShap
     moved = MEMORY_SHARE * shape.bytes_moved
     if not _is_partly_stored(spec, shape):
         return moved
-    written = max(0.0, spec.dtype.itemsize * math.prod(shape.output_shape) - KEPT_SHARE * spec.hardware.l2_bytes)
-    if options.staged:
-        more: float = ROWS_SHARE / options.together**ROWS_POWER
-    elif options.tile_q >= shape.q:
-        more = WHOLE_SHARE
-    else:
-        more = PARTLY_SHARE * (SECTOR_BYTES / (spec.dtype.itemsize * options.tile_q))**PARTLY_POWER
-    return moved + written * more
+    staged: float = ROWS_SHARE / options.together**ROWS_POWER
+    return moved + PARTLY.written(shape, spec.hardware) * (
+        staged if options.staged else PARTLY.more(shape, options.tile_q))
 
 
 def instructions(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
@@ -13,6 +12,7 @@ from warpconv.codegen.hardware import GRID_LIMIT, LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.occupancy import rounds_of
+from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -48,7 +48,7 @@ PARTLY_SHARE, PARTLY_POWER = 2.0, 0.15      # so much more of y's bytes then, le
 EXCHANGE_SLOTS = 10.9       # of a store,
 END_SLOTS = 57.0            # more of copies of lines that begin anywhere and have an end in the padding
 EXCHANGED_SHARE = 0.79      # times all that, but where lines are those of narrow groups
-EXCHANGED_PARTLY, EXCHANGED_POWER, EXCHANGED_WHOLE = 1.72, 0.505, 0.325     # of y's bytes as above, and of whole rows
+EXCHANGED = PartlyStored(whole=0.325, narrow=1.72, power=0.505)
 NARROW_GROUPS = 1.5         # times all that, groups whose lines begin anywhere took: deeper layers have short ones, and
                             # each has its edges (31 to 7 columns, stride 1 and 2, 1.3 to 2.1, 2026-11-28)
 STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8 of these)
@@ -65,6 +65,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1,
                q: int | None = None) -> Iterator[TapsIeeeOptions]:
     """Every tile that fits: threads in whole warps, of which in NCHW each has the same filters; where outputs change
     hands tiles of whole rows of ``q``, too."""
+    rows = q if spec.layout is Layout.NCHW and store_vector < WIDE else None
     for columns, filters in itertools.product(COLUMNS[spec.layout], FILTERS):
         if columns * filters > MOST_OUTPUTS:
             continue
@@ -73,7 +74,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1,
             lanes = -(-needed // share)
             made = [TapsIeeeOptions(columns=columns, filters=filters, filter_lanes=lanes, tile_p=tile_p, tile_q=tile_q,
                                     vector=vector, store_vector=store_vector)
-                    for tile_p, tile_q in _tiles(spec, columns, lanes, q if store_vector < WIDE else None)]
+                    for tile_p, tile_q in _tiles(spec, columns, lanes, rows)]
             found = [one for one in made if fits(spec, one)]
             yield from (replace(one, min_blocks=most_blocks(spec, one)) for one in found)
             shares += bool(found)
@@ -84,7 +85,7 @@ def candidates(spec: KernelSpec, vector: int = 1, store_vector: int = 1,
 def _tiles(spec: KernelSpec, columns: int, lanes: int, q: int | None) -> Iterator[tuple[int, int]]:
     """Rows and columns of a tile."""
     widths = TILE_Q[spec.layout] if spec.groups == 1 else TILE_Q_OF_GROUPS
-    whole = range(-(-q // WIDE) * WIDE, q + WIDER, WIDE) if q is not None and spec.layout is Layout.NCHW else ()
+    whole = row_widths(q, (), WIDE, WIDER)
     for tile_q in sorted({*widths, *whole}):
         least, most = THREADS[0], WHOLE_THREADS if tile_q in whole else THREADS[1]
         for tile_p in range(1, MOST_ROWS + 1):
@@ -151,11 +152,9 @@ def _memory_bytes(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) 
     moved = MEMORY_SHARE * shape.bytes_moved
     if spec.layout is Layout.NHWC or shape.q % SECTOR == 0:
         return moved
-    narrow = SECTOR / options.tile_q
-    partly: float = PARTLY_SHARE * narrow**PARTLY_POWER
-    if is_exchanged(spec, options):
-        partly = EXCHANGED_WHOLE if options.tile_q >= shape.q else EXCHANGED_PARTLY * narrow**EXCHANGED_POWER
-    return moved + partly * spec.dtype.itemsize * math.prod(shape.output_shape)
+    partly: float = PARTLY_SHARE * (SECTOR / options.tile_q)**PARTLY_POWER
+    more = EXCHANGED.more(shape, options.tile_q) if is_exchanged(spec, options) else partly
+    return moved + more * EXCHANGED.written(shape, spec.hardware)
 
 
 def instructions(spec: KernelSpec, options: TapsIeeeOptions, shape: ConvShape) -> float:

@@ -12,8 +12,9 @@ from warpconv.codegen.hardware import PORTABLE_SHARED, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS
-from warpconv.codegen.parts.window_pairs import (STORES, WIDE, PartlyStored, by_side, depths_of, filter_widths, halo,
-                                                 is_free, partly_stored, runs_fit, sides_of, store_width)
+from warpconv.codegen.parts.stored_rows import PartlyStored
+from warpconv.codegen.parts.window_pairs import (STORES, WIDE, by_side, depths_of, filter_widths, halo, is_free,
+                                                 partly_stored, runs_fit, sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 

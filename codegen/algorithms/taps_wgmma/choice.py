@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 
 from warpconv.codegen.batch import assumed_batch
@@ -12,10 +11,11 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import PAIR, Stores, beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
+from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths, whole_rows
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
-from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, PartlyStored, by_parity, column_unit, depths_of,
-                                                 filter_widths, halo, has_words, is_free, other_of,
-                                                 partly_stored, runs_fit, sides_of, store_width)
+from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, by_parity, column_unit, depths_of, filter_widths,
+                                                 halo, has_words, is_free, other_of, partly_stored, runs_fit, sides_of,
+                                                 store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -108,12 +108,8 @@ def _tiles(spec: KernelSpec, options: TapsWgmmaOptions) -> list[tuple[int, int]]
 
 def _whole_rows(spec: KernelSpec, options: TapsWgmmaOptions, columns: int | None) -> Iterator[tuple[int, int]]:
     """Rows that are a whole number of items, as many as have so many outputs."""
-    widths = WHOLE_ROWS if columns is None else range(-(-columns // RUN) * RUN, columns + WIDER, RUN)
-    item = item_outputs(spec, options)
-    for tile_q in widths:
-        rows = item // math.gcd(item, tile_q)
-        yield from ((tile_p, tile_q) for tile_p in range(rows, STAGED_OUTPUTS[1] // tile_q + 1, rows)
-                    if tile_p * tile_q >= STAGED_OUTPUTS[0])
+    for tile_q in row_widths(columns, WHOLE_ROWS, RUN, WIDER):
+        yield from ((tile_p, tile_q) for tile_p in whole_rows(tile_q, item_outputs(spec, options), STAGED_OUTPUTS))
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions:
