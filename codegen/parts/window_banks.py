@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import Counter
+from typing import TypeAlias
 
 from ..classes import dataclass, replace
 from ..hardware import LANES
@@ -22,6 +23,8 @@ AROUND = PAIR * LANES           # elements of all banks, after which they begin 
 FAR = 16 * AROUND               # at least so far apart lines are taken to be: none has another's words
 MOST_BESIDE = 4                 # times WIDE elements, and fewer, that a line or a plane is longer for it
 WINDOWS = 8                     # of a load
+Place: TypeAlias = "tuple[int, int, int, int]"      # planes, lines, elements of a line, pairs
+Quad: TypeAlias = "tuple[Place, ...]"
 
 
 @dataclass(frozen=True)
@@ -52,17 +55,34 @@ def _longer(runs: Runs, line: int, rows: int) -> tuple[int, int]:
 
 
 def rounds_of(runs: Runs, line: int, plane: int) -> int:
-    """Rounds of all of a window's loads: those of a load are the most different words of a bank."""
+    """Rounds of all of a window's loads: those of a load are the most different words of a bank. ``line`` and ``plane``
+    are even, as lines of whole words are."""
     line, plane = line % AROUND + FAR, plane % AROUND + FAR * FAR
-    places = [of_plane * plane + row * runs.down * line + column * runs.across
+    return sum(times * _rounds(runs.step, [(of_plane * plane + row * line + element, pair)
+                                           for of_plane, row, element, pair in quad])
+               for quad, times in _quads(runs).items())
+
+
+@functools.lru_cache(maxsize=1024)
+def _quads(runs: Runs) -> Counter[Quad]:
+    """How many loads there are of a kind. What is as far from its first lane's word in all four lanes meets in as many
+    banks wherever that word lies, so that a window of thousands of loads has a few kinds."""
+    places = [(of_plane, row * runs.down, column * runs.across)
               for of_plane, row, column in itertools.product(*map(range, runs.shape))]
     whole = runs.pairs // LANES_EACH * LANES_EACH
-    left = [(place, pair) for place in places for pair in range(whole, runs.pairs)]
-    left += [(0, 0)] * (-len(left) % LANES_EACH)
-    quads = [[(place, first + lane) for lane in range(LANES_EACH)] for place in places
-             for first in range(0, whole, LANES_EACH)]
-    quads += [left[first:first + LANES_EACH] for first in range(0, len(left), LANES_EACH)]
-    return sum(map(functools.partial(_rounds, runs.step), quads))
+    left = [(*place, pair) for place in places for pair in range(whole, runs.pairs)]
+    left += [(0, 0, 0, 0)] * (-len(left) % LANES_EACH)
+    kinds = Counter(_from_first(left[first:first + LANES_EACH]) for first in range(0, len(left), LANES_EACH))
+    for place in places if whole else ():
+        kinds[_from_first([(*place, lane) for lane in range(LANES_EACH)])] += whole // LANES_EACH
+    return kinds
+
+
+def _from_first(quad: list[Place]) -> Quad:
+    """Where lanes load, from the word of the first one's."""
+    of_plane, row, element, pair = quad[0]
+    element -= element % PAIR
+    return tuple((lane[0] - of_plane, lane[1] - row, lane[2] - element, lane[3] - pair) for lane in quad)
 
 
 def _rounds(step: int, quad: list[tuple[int, int]]) -> int:
