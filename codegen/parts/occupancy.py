@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ..hardware import LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, Hardware
+from ..hardware import LANES, QUARTERS, REGISTER_FILE, REGISTER_UNIT, THREAD_REGISTERS, Hardware
 from ..spec import Epilogue, KernelSpec
 
 
+MANY_TAPS = 40      # whose places, found by the border, compilers do not always have registers for
 CALLED = 8          # registers of what an expression calls, beside its value: erf, exp, pow
 
 
@@ -14,6 +15,19 @@ def step_registers(spec: KernelSpec, outputs: int) -> int:
     ahead, and steps with functions need room of their own."""
     added = -(-outputs * spec.y_dtype.itemsize // 4) if Epilogue.RESIDUAL in spec.epilogue else 0
     return added + (CALLED if any(step.calls_functions for step in spec.epilogue) else 0)
+
+
+def has_many_places(spec: KernelSpec) -> bool:
+    """Whether pixels stand in the padding and taps are so many that compilers, which find the places of all of them
+    ahead, may spill some."""
+    return spec.padding_mode.reads_image and spec.r * spec.s > MANY_TAPS
+
+
+def thread_registers(warps: int, blocks: int) -> int:
+    """Registers that a thread may have where a multiprocessor shall hold so many blocks of ``warps``, which its
+    quarters share out."""
+    fitting = REGISTER_FILE // QUARTERS // (LANES * -(-warps * blocks // QUARTERS))
+    return min(THREAD_REGISTERS, fitting // REGISTER_UNIT * REGISTER_UNIT)
 
 
 def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:

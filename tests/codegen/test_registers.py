@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from tests.algorithms import ROWS
+from tests.drawn import numpy_choose
+from warpconv.codegen.errors import ShapeError
 from warpconv.codegen.numerics import Numerics
 from warpconv.codegen.registry import ALGORITHMS
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build.pipeline import build
+from warpconv.runtime.pack.build import FEW_SPILLED
 
 pytestmark = pytest.mark.nvcc
 
@@ -35,7 +41,18 @@ SPILLED = [
     ("forward", "sm_86", "implicit_gemm", dict(n=128, c=512, h=14, w=14, k=144, r=1, s=1)),
     ("forward", "sm_75", "implicit_gemm", dict(n=32, c=832, h=7, w=7, k=160, r=1, s=1)),
     ("forward", "sm_120", "staged", dict(n=16, h=4, w=112, c=8, k=8, r=3, s=3, groups=8, padding=1,
-                                         padding_mode="replicate", dtype="float16"))]
+                                         padding_mode="replicate", dtype="float16")),
+    ("forward", "sm_90", "taps_wgmma", dict(n=128, c=8, h=225, w=227, k=24, r=5, s=5, stride=3, padding=1,
+                                            padding_mode="reflect", dtype="bfloat16", layout="NHWC")),
+    ("forward", "sm_89", "taps_mma", dict(n=32, c=6, h=7, w=28, k=80, r=1, s=7, stride=3, padding=3, dilation=2,
+                                          padding_mode="circular", dtype="bfloat16", layout="NHWC")),
+    ("forward", "sm_80", "taps_mma", dict(n=8, c=2, h=56, w=640, k=64, r=13, s=13, stride=3, dilation=4,
+                                          dtype="bfloat16")),
+    ("forward", "sm_100", "taps_mma", dict(n=1, c=3, h=224, w=640, k=128, r=7, s=7, dilation=4, dtype="float16")),
+    ("forward", "sm_89", "grouped", dict(n=128, c=16, h=225, w=35, k=32, r=1, s=7, dilation=2, groups=4,
+                                         layout="NHWC")),
+    ("forward", "sm_90", "grouped", dict(n=32, c=16, h=56, w=35, k=128, r=11, s=11, padding=1, groups=4,
+                                         layout="NHWC"))]
 
 
 @pytest.mark.long
@@ -45,3 +62,36 @@ def test_defaults_that_had_spilled(operation, arch, algorithm, layer):
     assert made.spec.algorithm == algorithm and made.cost.no_spills
     for entry in build(made).compiled.entries:
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+def drawn(seed: int) -> tuple[ConvShape, dict[str, Any]] | None:
+    """A layer such as people have, with what goes beside it; None where its windows do not fit."""
+    choose = numpy_choose(np.random.default_rng(seed))
+    groups, c, k = choose(((1, choose((1, 3, 4, 8, 12)), choose((16, 24, 64, 96))),
+                           (1, choose((16, 48, 116, 256)), choose((2, 24, 64, 256))),
+                           (choose((4, 32)), choose((4, 8, 32)), choose((4, 16, 32))),
+                           (choose((16, 96, 672)), 1, choose((1, 2)))))
+    r, s = choose(((1, 1), (3, 3), (3, 3), (5, 5), (7, 7), (11, 11), (1, 7), (2, 2), (3, 9)))
+    dtype = choose(("float16", "bfloat16", "float32", "float32"))
+    operation = choose(("forward", "forward", "data_gradient", "filter_gradient"))
+    epilogues = ((), ("bias", "relu"), ("bias", "residual", "silu")) if operation == "forward" else ((),)
+    beside = {"arch": choose(("sm_80", "sm_89", "sm_90", "sm_100", "sm_120")), "operation": operation,
+              "epilogue": choose(epilogues)}
+    try:
+        return ConvShape(n=choose((1, 8, 32, 128)), c=c * groups, k=k * groups, groups=groups, r=r, s=s,
+                         h=choose((7, 14, 28, 35, 56, 224)), w=choose((7, 14, 28, 56, 227, 640)),
+                         stride=choose((1, 1, 2, 3)), dilation=choose((1, 1, 1, 2)), padding=choose((0, 1, 3)),
+                         padding_mode=choose(("zeros", "zeros", "reflect", "circular")), dtype=dtype,
+                         layout=choose(("NCHW", "NHWC"))), beside
+    except ShapeError:
+        return None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(0, 160, 10))
+def test_packs_take_what_is_chosen(seed):
+    """A kernel that spills more than FEW_SPILLED though its plan promises registers is left out of a pack."""
+    for shape, beside in filter(None, map(drawn, range(seed, seed + 10))):
+        made = plan_layer(shape, **beside)
+        for entry in build(made).compiled.entries if made.cost.no_spills else ():
+            assert entry.stack_bytes <= FEW_SPILLED, (shape, beside, made.options, entry)

@@ -20,7 +20,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import has_many_places, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -303,7 +303,7 @@ def _cost(spec: KernelSpec, options: ChannelsOptions, numbers: ChannelsNumbers, 
     return Cost(unit=f"{options.sub_block_rows} rows x {options.columns} columns of {lane}",
                 warp_loads=rows * loads, shuffles=0, fma=fma, registers=registers,
                 direct_loads=options.sub_block_rows * options.columns * spec.r * spec.s,
-                no_spills=registers <= REGISTER_LIMIT)
+                no_spills=registers <= REGISTER_LIMIT and not has_many_places(spec))
 
 
 def _check(spec: KernelSpec, options: ChannelsOptions) -> None:

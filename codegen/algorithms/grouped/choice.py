@@ -14,8 +14,8 @@ from warpconv.codegen.parts.occupancy import rounds_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (MOST_REGISTERS, WIDE, channels_of, filter_elements, filter_lanes, group_lanes, halo, load_of,
-                      most_blocks, pieces_of, planned_registers, shared_bytes, threads_of, window_pixels)
+from .numbers import (WIDE, channels_of, filter_elements, filter_lanes, group_lanes, halo, load_of, most_blocks,
+                      most_registers, pieces_of, planned_registers, shared_bytes, threads_of, window_pixels)
 from .options import GroupedOptions
 
 COLUMNS = (4, 7, 8)
@@ -74,7 +74,7 @@ def _groups(spec: KernelSpec) -> tuple[list[int], list[int]]:
 
 def fits(spec: KernelSpec, options: GroupedOptions) -> bool:
     """Whether registers and shared memory hold it, and a block's threads copy a pixel at once."""
-    return (planned_registers(spec, options) <= MOST_REGISTERS
+    return (planned_registers(spec, options) <= most_registers(spec, options)
             and shared_bytes(spec, options) <= spec.hardware.shared_block
             and pieces_of(spec, options) <= threads_of(spec, options))
 

@@ -7,7 +7,7 @@ import math
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import finds_pixels
-from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -43,6 +43,7 @@ class GroupedNumbers:
     buffer: int                 # elements of a tile's pixels
     window_pixels: int          # of a line: those that a thread's windows have
     load: int                   # channels that it loads at once
+    tap_by_tap: bool            # whether a tap's filters are not loaded before the products of the one before
     find_pixels: bool           # whether the padding shows pixels of the image, whose places have to be found
     shared_bytes: int
 
@@ -110,6 +111,11 @@ def planned_registers(spec: KernelSpec, options: GroupedOptions) -> int:
     return held + REGISTERS_BESIDE + step_registers(spec, WIDE)
 
 
+def most_registers(spec: KernelSpec, options: GroupedOptions) -> int:
+    """That a thread may have of those planned: of many threads fewer."""
+    return min(MOST_REGISTERS, thread_registers(-(-threads_of(spec, options) // LANES), 1))
+
+
 def most_blocks(spec: KernelSpec, options: GroupedOptions) -> int:
     """Blocks that a multiprocessor has registers and shared memory for."""
     return fitting_blocks(spec.hardware, planned_registers(spec, options), -(-threads_of(spec, options) // LANES),
@@ -127,4 +133,4 @@ def make_numbers(spec: KernelSpec, options: GroupedOptions, arguments: tuple[Arg
         filter_elements=filter_elements(spec, options), runs_across=options.tile_q // options.columns, halo_rows=rows,
         halo_columns=columns, pieces=pieces, pixel_threads=threads // pieces, idle_threads=threads % pieces != 0,
         buffer=buffer_of(spec, options), window_pixels=window_pixels(spec, options), load=load_of(spec),
-        find_pixels=finds_pixels(spec), shared_bytes=shared_bytes(spec, options))
+        tap_by_tap=spec.r == 1 < spec.s, find_pixels=finds_pixels(spec), shared_bytes=shared_bytes(spec, options))

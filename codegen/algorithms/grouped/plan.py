@@ -25,7 +25,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
-from .numbers import (ITEMSIZE, MOST_REGISTERS, WIDE, GroupedNumbers, channels_of, load_of, make_numbers, most_blocks,
+from .numbers import (ITEMSIZE, WIDE, GroupedNumbers, channels_of, load_of, make_numbers, most_blocks, most_registers,
                       pieces_of, planned_registers, shared_bytes, threads_of)
 from .options import GroupedOptions
 
@@ -94,9 +94,9 @@ def _tile_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    needed = planned_registers(spec, options)
-    if needed > MOST_REGISTERS:
-        return f"about {needed} registers a thread (at most {MOST_REGISTERS}): fewer columns or filters"
+    needed, most = planned_registers(spec, options), most_registers(spec, options)
+    if needed > most:
+        return f"about {needed} registers a thread (at most {most}): fewer columns, filters or outputs"
     refusal = room_refusal(spec, shared_bytes(spec, options))
     if refusal is not None:
         return refusal

@@ -19,7 +19,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import only
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments, named
 from warpconv.codegen.parts.latency import lone_thread
-from warpconv.codegen.parts.occupancy import largest_divisor, step_registers
+from warpconv.codegen.parts.occupancy import has_many_places, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, Extent, KernelPlan, Launch, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
@@ -177,7 +177,7 @@ def plan(spec: KernelSpec, options: PhasesOptions) -> KernelPlan:
                   warp_loads=len(made.columns) if ring else loads * spec.filters, shuffles=0,
                   fma=len(made.taps or range(taps)) * spec.filters * made.channels,
                   registers=min(255, 32 + held + step_registers(spec, pixels)),
-                  direct_loads=taps * spec.filters, no_spills=held < 180))
+                  direct_loads=taps * spec.filters, no_spills=held < 180 and not has_many_places(spec)))
 
 
 def _arguments(spec: KernelSpec, options: PhasesOptions) -> tuple[Argument, ...]:

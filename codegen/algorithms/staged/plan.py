@@ -33,6 +33,7 @@ from .quarters import quarter_cost, quarter_numbers, quarters_refusal
 LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
 WEIGHTS_HELD = 49             # weights that a thread keeps in registers by default
 MOST_REGISTERS = 168          # planned registers beyond which it may spill
+HELD_REGISTERS = 152          # planned registers up to which none was seen to
 COMFORTABLE_REGISTERS = 140   # up to which the default number of rows goes
 MOST_SUMS = 32                # of a strip by default; with 64 the compiler, which loads rows ahead, spills
 MOST_QUARTER = 49             # of a quarter by default
@@ -271,7 +272,7 @@ def _cost(spec: KernelSpec, options: StagedOptions) -> Cost:
     return Cost(unit=f"group of {options.planes} planes", shuffles=0,
                 warp_loads=_requests(numbers.copy_in.count, numbers.copying) * numbers.threads // numbers.copying,
                 fma=strip.text, registers=strip.registers, direct_loads=-(-outputs * spec.r * spec.s // 32),
-                no_spills=strip.registers <= MOST_REGISTERS)
+                no_spills=strip.registers <= HELD_REGISTERS)
 
 
 def _requests(accesses: int, threads: int) -> int:

@@ -8,7 +8,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.cells import are_permuted
-from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -31,6 +31,9 @@ MOST_HELD = 48                  # and registers of filters that it keeps for all
 HELD_REGISTERS = 168            # where it has no more than these
 ZEROS = 8                       # elements that lanes without a tap load
 MOST_REGISTERS = 232
+MOST_GROUPS, MANY_CHUNKS = 4, 13        # of a warp, instructions of its products of each
+FEW_FREE = 8                    # registers of a thread beside which filters that it keeps may be spilled
+FEW_PLACES = 28                 # of pixels, which compilers find again where they have no registers for them
 MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
 STORES = (8, 4, 2, 1)
 
@@ -77,6 +80,8 @@ class TapsNumbers:
     idle_threads: bool          # whether others are left
     group_filters: int          # fours of elements of a group's filters in a block
     shared_bytes: int
+    settled: bool               # whether places of pixels are found anew for every tile
+    in_order: bool              # whether pixels are loaded no further ahead than to the next barrier of a warp
     unrolled: bool              # whether the fours of taps are written one after the other
     find_pixels: bool           # whether what stands in the padding is a pixel of the image,
     registers: int
@@ -242,6 +247,42 @@ def holds_filters(spec: KernelSpec, options: TapsOptions) -> bool:
             and _registers(spec, options, True) <= HELD_REGISTERS)
 
 
+def items_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Of a tile: what a warp has of it at a time."""
+    return options.groups_tile // options.warp_groups * strip_sets(options)
+
+
+def strip_sets(options: TapsOptions) -> int:
+    """Of a tile's outputs."""
+    return options.tile_p * options.tile_q // (BLOCK * 2 * options.strips)
+
+
+def places_without_registers(spec: KernelSpec, options: TapsOptions) -> int:
+    """Where a warp has the same windows in all tiles compilers find where their pixels lie ahead of these, and keep it:
+    those places that there are no registers for, of resolved plan values."""
+    if not is_unrolled(spec, options) or items_of(spec, options) > options.warps:
+        return 0
+    places = options.strips * chunks_of(spec) * (options.warp_groups if lies_together(spec, options) else 1)
+    return max(0, planned_registers(spec, options) + places - thread_registers(options.warps, options.min_blocks))
+
+
+def is_settled(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether they are so many that places are found anew for every tile."""
+    return places_without_registers(spec, options) > FEW_PLACES
+
+
+def has_registers(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether compilers have registers for all that they keep."""
+    free = thread_registers(options.warps, options.min_blocks) - planned_registers(spec, options)
+    return places_without_registers(spec, options) == 0 and not (holds_filters(spec, options) and free < FEW_FREE)
+
+
+def _is_in_order(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether compilers would load so many pixels ahead of their products that there are no registers for them."""
+    return (is_unrolled(spec, options) and chunks_of(spec) >= MANY_CHUNKS
+            and (is_settled(spec, options) or options.warp_groups == MOST_GROUPS))
+
+
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
     """Blocks of a multiprocessor."""
     return fitting_blocks(spec.hardware, planned_registers(spec, options), max(1, options.warps),
@@ -268,7 +309,6 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
     rows, columns = matrices(spec, options)
     halo_rows, halo_columns = halo(spec, options)
     runs_across = options.tile_q // BLOCK
-    strip_sets = options.tile_p * runs_across // (2 * options.strips)
     chunks, cell, cells = chunks_of(spec), cell_of(spec), cells_of(spec)
     pieces = cells * cell // piece_of(spec, options)
     padded = any(map(any, spec.padding))
@@ -281,8 +321,10 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
         guard_channels=spec.channels > SLOTS and spec.channels % SLOTS != 0, tiles_ahead=options.buffers - 1,
         blocks=blocks_of(options),
         rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters), runs_across=runs_across,
-        strip_sets=strip_sets, items=options.groups_tile // options.warp_groups * strip_sets, halo_rows=halo_rows,
-        halo_columns=halo_columns, phases=phases_of(spec), phase_columns=-(-halo_columns // phases_of(spec)),
+        strip_sets=strip_sets(options), items=items_of(spec, options),
+        settled=is_settled(spec, options), in_order=_is_in_order(spec, options),
+        halo_rows=halo_rows, halo_columns=halo_columns, phases=phases_of(spec),
+        phase_columns=-(-halo_columns // phases_of(spec)),
         pitch=pitch_of(spec, options), together=lies_together(spec, options), octets=octets_of(spec, options),
         plane=plane_of(spec, options), buffer=buffer_of(spec, options),
         copies=pixel_pieces(spec, options) * halo_rows * halo_columns, pixel_pieces=pixel_pieces(spec, options),

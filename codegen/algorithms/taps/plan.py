@@ -27,8 +27,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
 from .numbers import (BLOCK, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, WIDE,
-                      TapsNumbers, make_numbers, matrices, pixel_pieces, planned_registers, resolved, shared_bytes,
-                      widest_copy)
+                      TapsNumbers, has_registers, make_numbers, matrices, pixel_pieces, planned_registers, resolved,
+                      shared_bytes, widest_copy)
 from .options import TapsOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -141,7 +141,8 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
                      f"{options.warp_groups} group{'s' if options.warp_groups > 1 else ''}",
                 warp_loads=numbers.chunks * loads * options.warp_groups,
                 shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
-                direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4)
+                direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4,
+                no_spills=has_registers(spec, options))
 
 
 def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:

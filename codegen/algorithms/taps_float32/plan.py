@@ -38,6 +38,7 @@ from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_
                       planned_registers, sets_of, shared_bytes)
 from .options import TapsFloat32Options
 
+MANY_PLACES = 32                # of factors that a thread keeps, beside which some of what it keeps else may be spilled
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 
@@ -144,7 +145,8 @@ def _cost(spec: KernelSpec, options: TapsFloat32Options, numbers: TapsFloat32Num
     outputs = WARP_RUNS * RUN * options.filters // LANES
     return Cost(unit=f"a warp's {WARP_RUNS * RUN} outputs of {options.filters} filters",
                 warp_loads=WARP_RUNS * numbers.quads * numbers.parts, shuffles=0, fma=products * outputs,
-                registers=numbers.more_registers, direct_loads=spec.reduction * outputs)
+                registers=numbers.more_registers, direct_loads=spec.reduction * outputs,
+                no_spills=numbers.rest_quads <= MANY_PLACES)
 
 
 def _phrase(spec: KernelSpec, options: TapsFloat32Options, numbers: TapsFloat32Numbers) -> str:

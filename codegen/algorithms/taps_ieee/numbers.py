@@ -10,7 +10,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import BANKS, LANES
 from warpconv.codegen.parts.first_layers import finds_pixels, pixel_of
 from warpconv.codegen.parts.lines import Lines, lines_of
-from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -42,6 +42,7 @@ class TapsIeeeNumbers:
     filter_elements: int        # of all products
     whole_lines: bool           # whether every line of x begins with 16 bytes
     together: bool              # whether lines of a plane are multiplied in text of their own each
+    tap_by_tap: bool            # whether a tap's filters are not loaded before the products of the one before
     halo_rows: int
     pixel: int                  # elements of a pixel in a line of the image
     line: int                   # elements from a line to the next, or at least
@@ -59,6 +60,7 @@ class TapsIeeeNumbers:
     exchanged: bool             # whether a warp's outputs change hands before they are stored,
     exchanges_at: int           # elements before the first warp's,
     exchange: int               # and of one
+    settled: bool               # whether where a filter's outputs lie in y is found anew for every tile
     shared_bytes: int
 
 
@@ -128,6 +130,18 @@ def planned_registers(spec: KernelSpec, options: TapsIeeeOptions) -> int:
     return held + REGISTERS_BESIDE + step_registers(spec, options.store_vector)
 
 
+def most_registers(options: TapsIeeeOptions) -> int:
+    """That a thread may have of those planned: of many threads fewer."""
+    return min(MOST_REGISTERS, thread_registers(-(-threads_of(options) // LANES), 1))
+
+
+def _is_settled(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
+    """Whether there are no registers for where each filter's outputs lie in y, which compilers would find ahead of all
+    tiles."""
+    room = thread_registers(-(-threads_of(options) // LANES), options.min_blocks)
+    return is_exchanged(spec, options) and planned_registers(spec, options) + options.filters > room
+
+
 def window_passes(spec: KernelSpec, options: TapsIeeeOptions) -> int:
     """Passes over shared memory in which a warp loads the next of its windows: as many as there are different places in
     a bank, or in four neighbouring ones of a load of 16 bytes."""
@@ -151,7 +165,7 @@ def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsIeeeNumbers:
     """All numbers of plan values that fit together."""
     lines, pixel = halo(spec, options), pixel_of(spec)
-    planes = spec.channels // pixel
+    planes, together = spec.channels // pixel, spec.r * spec.s * pixel <= MOST_TOGETHER
     return TapsIeeeNumbers(
         arguments=arguments, threads=threads_of(options), copiers=threads_of(options) // LANES, runs=runs_of(options),
         runs_across=options.tile_q // options.columns, block_filters=block_filters(options),
@@ -159,12 +173,13 @@ def make_numbers(spec: KernelSpec, options: TapsIeeeOptions,
         guard_filters=filter_blocks(spec, options) * block_filters(options) > spec.filters,
         filter_row=block_filters(options) + ROW_FILLING,
         filter_elements=filter_elements(spec, options), whole_lines=options.vector > 1,
-        together=spec.r * spec.s * pixel <= MOST_TOGETHER, halo_rows=lines.rows, pixel=pixel, line=lines.line,
+        together=together, tap_by_tap=spec.r == planes == 1 < spec.s and not together, halo_rows=lines.rows,
+        pixel=pixel, line=lines.line,
         lead=lines.lead, pieces=lines.pieces, piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds,
         lines=planes * lines.rows, planes=planes, plane=lines.plane, buffer=lines.elements,
         window=window_of(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         exchanged=is_exchanged(spec, options), exchanges_at=exchanges_at(spec, options),
-        exchange=exchange_of(spec, options),
+        exchange=exchange_of(spec, options), settled=_is_settled(spec, options),
         shared_bytes=shared_bytes(spec, options))
 
 

@@ -26,8 +26,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import MOST_LANES, candidates, choice, instructions
-from .numbers import (ITEMSIZE, MOST_REGISTERS, WIDE, TapsIeeeNumbers, filter_blocks, is_exchanged, make_numbers,
-                      most_blocks, planned_registers, runs_of, shared_bytes, threads_of)
+from .numbers import (ITEMSIZE, WIDE, TapsIeeeNumbers, filter_blocks, is_exchanged, make_numbers, most_blocks,
+                      most_registers, planned_registers, runs_of, shared_bytes, threads_of)
 from .options import TapsIeeeOptions
 
 STORES = (4, 2, 1)
@@ -88,9 +88,9 @@ def _layer_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
         return refusal
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K)"
-    needed = planned_registers(spec, options)
-    if needed > MOST_REGISTERS:
-        return f"about {needed} registers a thread (at most {MOST_REGISTERS}): fewer columns or filters"
+    needed, most = planned_registers(spec, options), most_registers(options)
+    if needed > most:
+        return f"about {needed} registers a thread (at most {most}): fewer columns, filters or outputs"
     refusal = room_refusal(spec, shared_bytes(spec, options))
     if refusal is not None:
         return refusal

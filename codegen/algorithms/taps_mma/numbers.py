@@ -6,13 +6,13 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.first_layers import LANES_EACH
+from warpconv.codegen.parts.first_layers import LANES_EACH, run_of
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS
-from warpconv.codegen.parts.occupancy import fitting_blocks
+from warpconv.codegen.parts.occupancy import fitting_blocks, thread_registers
 from warpconv.codegen.parts.wgmma import ROW_BYTES
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side,
-                                                 column_unit, halo, held_versions, is_free, pair_fields, quads_of,
-                                                 sides_of, version_bytes)
+                                                 column_unit, depths_of, halo, held_versions, is_free, pair_fields,
+                                                 quads_of, sides_of, version_bytes)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -21,9 +21,11 @@ from .options import TapsMmaOptions
 COLUMNS_AT_ONCE = 2             # matrices of filters that ldmatrix loads at a time, with both halves of their products
 MATRIX_SUMS = 4                 # of a lane
 MOST_REGISTERS = 255
+MANY_DEPTHS, TIGHT_REGISTERS = 20, 224      # instructions of a window, registers of a thread
 MOST_BLOCKS = 4                 # of a multiprocessor, which wait for each other's pixels
 # of a thread, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 40, Layout.NCHW: 48}
+FEW_PLACES = 32                 # of factors, which compilers add to a window's again where they have no registers
 REGISTERS_MOVING = 24           # and where the side that a window begins at finds its factors' places
 
 
@@ -38,6 +40,8 @@ class TapsMmaNumbers(PairNumbers):
     members: int                # warps that share out a tile, or a side of it
     items: int                  # that these have of it
     sides_apart: bool           # whether each side of pairs has warps of its own
+    in_order: bool              # whether factors are loaded no further ahead than to the next barrier of a warp
+    settled: bool               # whether a factor's place is added to its window's anew for every tile
     halos_at: int
     shared_bytes: int
     copiers: int                # warps that copy pixels: all
@@ -76,6 +80,24 @@ def planned_registers(spec: KernelSpec, options: TapsMmaOptions) -> int:
     return planes * sums + factors + quads_of(spec, options)[1] + REGISTERS_BESIDE[spec.layout] + moving
 
 
+def _is_in_order(spec: KernelSpec, options: TapsMmaOptions) -> bool:
+    """Whether compilers would load so many factors ahead of their products, or those of odd columns with those of even
+    ones, that there are no registers for them."""
+    return depths_of(spec, options) > MANY_DEPTHS and (
+        spec.layout is Layout.NCHW or planned_registers(spec, options) > TIGHT_REGISTERS)
+
+
+def _is_settled(spec: KernelSpec, options: TapsMmaOptions, beside: int) -> bool:
+    """Whether there are no registers for the sums of a window's place and a factor's: where a warp has the same windows
+    in all tiles compilers work them out ahead of these, and keep a register for each if they are many."""
+    places = quads_of(spec, options)[1] + (run_of(spec)[1] if options.vector == 1 else 0)   # else runs' are constants
+    if places <= FEW_PLACES or items_of(spec, options) > options.warps // sides_of(spec, options):
+        return False
+    windows = options.matrices * (1 if beside else 2) * (2 if spec.layout is Layout.NCHW else 1)
+    room = thread_registers(options.warps, options.min_blocks)
+    return planned_registers(spec, options) + windows * places > room
+
+
 def resolved(spec: KernelSpec, options: TapsMmaOptions) -> TapsMmaOptions:
     """With the blocks of a multiprocessor that registers and shared memory have room for."""
     if options.min_blocks != DERIVED:
@@ -90,5 +112,7 @@ def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Arg
     return TapsMmaNumbers(
         **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
         registers=planned_registers(spec, options), members=options.warps // sides_of(spec, options),
-        items=items_of(spec, options), sides_apart=sides_of(spec, options) == 2, halos_at=fields["filter_bytes"],
+        items=items_of(spec, options), sides_apart=sides_of(spec, options) == 2,
+        in_order=_is_in_order(spec, options),
+        settled=_is_settled(spec, options, fields["beside"]), halos_at=fields["filter_bytes"],
         shared_bytes=shared_bytes(spec, options), copiers=options.warps)

@@ -56,7 +56,8 @@ def test_layers_that_are_refused(changes, arch, says):
     (dict(vector=2), "vector = 2"), (dict(vector=4, layout="NCHW", w=18), "W a multiple of 4"),
     (dict(store_vector=3), "store_vector = 3"),
     (dict(columns=16, filters=16, tile_p=16), "registers a thread"), (dict(min_blocks=99), "min_blocks = 99"),
-    (dict(tile_p=64, tile_q=128, filter_lanes=1, c=4), "bytes of shared memory"),
+    (dict(tile_p=64, tile_q=128, filter_lanes=1, c=4), "at most 64.: fewer columns, filters or outputs"),
+    (dict(tile_p=8, tile_q=256, filter_lanes=1, c=12), "bytes of shared memory"),
     (dict(store_vector=4, layout="NCHW", w=18), "Q a multiple of 4"),
     (dict(tile_p=4, filter_lanes=2, layout="NCHW"), "16 runs of 8 columns with store_vector = 1")])
 def test_plan_values_that_do_not_go_together(values, says):
@@ -155,6 +156,20 @@ def test_a_block_of_many_tiles(layout, vector):
         "store_vector": vector if layout == "NCHW" else 4})
     x, w = drawn(shape)
     made = [checks.cpu_kernel(one, Mode.CHECK)(x, w) for one in (plan, checks.of_one_block(plan))]
+    assert np.array_equal(*made) and np.isfinite(made[0]).all()
+
+
+@on_cpu_device
+@pytest.mark.parametrize("w, store_vector", [(31, 1), (32, 2)])
+def test_where_outputs_lie_is_found_anew_or_kept(w, store_vector):
+    """Of so many blocks side by side threads have no registers for each filter's place in y."""
+    shape = small(h=9, w=w, c=3, k=32, padding=0, layout="NCHW")
+    kept, anew = (plan_layer(shape, algorithm="taps_ieee", settings={
+        "columns": 4, "filters": 16, "filter_lanes": 2, "tile_p": 4, "tile_q": 32, "min_blocks": blocks, "vector": 1,
+        "store_vector": store_vector}) for blocks in (1, 8))
+    assert anew.numbers.settled and not kept.numbers.settled
+    x, w = drawn(shape)
+    made = [checks.cpu_kernel(plan, Mode.CHECK)(x, w) for plan in (kept, anew)]
     assert np.array_equal(*made) and np.isfinite(made[0]).all()
 
 
