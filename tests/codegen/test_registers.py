@@ -51,8 +51,11 @@ SPILLED = [
     ("forward", "sm_100", "taps_mma", dict(n=1, c=3, h=224, w=640, k=128, r=7, s=7, dilation=4, dtype="float16")),
     ("forward", "sm_89", "grouped", dict(n=128, c=16, h=225, w=35, k=32, r=1, s=7, dilation=2, groups=4,
                                          layout="NHWC")),
-    ("forward", "sm_90", "grouped", dict(n=32, c=16, h=56, w=35, k=128, r=11, s=11, padding=1, groups=4,
-                                         layout="NHWC"))]
+    ("forward", "sm_120", "taps_mma", dict(n=128, c=3, h=227, w=227, k=96, r=11, s=11, stride=4, dtype="float16")),
+    ("forward", "sm_100", "taps_mma", dict(n=128, c=3, h=231, w=231, k=96, r=11, s=11, stride=4, dtype="float16")),
+    ("forward", "sm_80", "taps_mma", dict(n=128, c=8, h=112, w=224, k=64, r=7, s=7, padding=3, dtype="bfloat16",
+                                          layout="NHWC")),
+    ("forward", "sm_80", "taps_ieee", dict(n=8, c=4, h=35, w=227, k=96, r=1, s=7, padding=3, layout="NHWC"))]
 
 
 @pytest.mark.long

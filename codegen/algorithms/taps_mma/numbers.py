@@ -21,7 +21,7 @@ from .options import TapsMmaOptions
 COLUMNS_AT_ONCE = 2             # matrices of filters that ldmatrix loads at a time, with both halves of their products
 MATRIX_SUMS = 4                 # of a lane
 MOST_REGISTERS = 255
-MANY_DEPTHS, TIGHT_REGISTERS = 20, 224      # instructions of a window, registers of a thread
+MANY_DEPTHS, TIGHT_REGISTERS = 16, 224      # instructions of a window, registers of a thread
 MOST_BLOCKS = 4                 # of a multiprocessor, which wait for each other's pixels
 # of a thread, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 40, Layout.NCHW: 48}
