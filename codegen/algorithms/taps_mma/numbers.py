@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
@@ -21,12 +23,21 @@ from .options import TapsMmaOptions
 COLUMNS_AT_ONCE = 2             # matrices of filters that ldmatrix loads at a time, with both halves of their products
 MATRIX_SUMS = 4                 # of a lane
 MOST_REGISTERS = 255
-MANY_DEPTHS, TIGHT_REGISTERS = 16, 224      # instructions of a window, registers of a thread
+MANY_DEPTHS = {Layout.NHWC: 16, Layout.NCHW: 8}     # instructions of a window
+TIGHT_REGISTERS = 224
 MOST_BLOCKS = 4                 # of a multiprocessor, which wait for each other's pixels
 # of a thread, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 40, Layout.NCHW: 48}
 FEW_PLACES = 32                 # of factors, which compilers add to a window's again where they have no registers
 REGISTERS_MOVING = 24           # and where the side that a window begins at finds its factors' places
+
+
+class Ahead(enum.Enum):
+    """Where a warp meets, past which compilers load nothing ahead."""
+
+    FREE = "free"       # nowhere,
+    SUMS = "sums"       # between sums of even columns and of odd ones,
+    STEP = "step"       # before each step
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class TapsMmaNumbers(PairNumbers):
     members: int                # warps that share out a tile, or a side of it
     items: int                  # that these have of it
     sides_apart: bool           # whether each side of pairs has warps of its own
-    in_order: bool              # whether factors are loaded no further ahead than to the next barrier of a warp
+    ahead: Ahead                # how far compilers may load ahead
     settled: bool               # whether a factor's place is added to its window's anew for every tile
     halos_at: int
     shared_bytes: int
@@ -80,18 +91,27 @@ def planned_registers(spec: KernelSpec, options: TapsMmaOptions) -> int:
     return planes * sums + factors + quads_of(spec, options)[1] + REGISTERS_BESIDE[spec.layout] + moving
 
 
-def _is_in_order(spec: KernelSpec, options: TapsMmaOptions) -> bool:
-    """Whether compilers would load so many factors ahead of their products, or those of odd columns with those of even
-    ones, that there are no registers for them."""
-    return depths_of(spec, options) > MANY_DEPTHS and (
-        spec.layout is Layout.NCHW or planned_registers(spec, options) > TIGHT_REGISTERS)
+def _is_tight(spec: KernelSpec, options: TapsMmaOptions) -> bool:
+    """Whether a thread has few registers left."""
+    return planned_registers(spec, options) > TIGHT_REGISTERS
+
+
+def _ahead(spec: KernelSpec, options: TapsMmaOptions) -> Ahead:
+    """How far compilers may load ahead: of many products they would load so many factors before these, or multiply
+    those of odd columns with those of even ones, that there are no registers."""
+    if depths_of(spec, options) <= MANY_DEPTHS[spec.layout]:
+        return Ahead.FREE
+    if _is_tight(spec, options):
+        return Ahead.STEP
+    return Ahead.SUMS if spec.layout is Layout.NCHW else Ahead.FREE
 
 
 def _is_settled(spec: KernelSpec, options: TapsMmaOptions, beside: int) -> bool:
     """Whether there are no registers for the sums of a window's place and a factor's: where a warp has the same windows
     in all tiles compilers work them out ahead of these, and keep a register for each if they are many."""
     places = quads_of(spec, options)[1] + (run_of(spec)[1] if options.vector == 1 else 0)   # else runs' are constants
-    if places <= FEW_PLACES or items_of(spec, options) > options.warps // sides_of(spec, options):
+    few = FEW_PLACES // 2 if _is_tight(spec, options) else FEW_PLACES
+    if places <= few or items_of(spec, options) > options.warps // sides_of(spec, options):
         return False
     windows = options.matrices * (1 if beside else 2) * (2 if spec.layout is Layout.NCHW else 1)
     room = thread_registers(options.warps, options.min_blocks)
@@ -113,6 +133,6 @@ def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Arg
         **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
         registers=planned_registers(spec, options), members=options.warps // sides_of(spec, options),
         items=items_of(spec, options), sides_apart=sides_of(spec, options) == 2,
-        in_order=_is_in_order(spec, options),
+        ahead=_ahead(spec, options),
         settled=_is_settled(spec, options, fields["beside"]), halos_at=fields["filter_bytes"],
         shared_bytes=shared_bytes(spec, options), copiers=options.warps)

@@ -390,6 +390,7 @@ taps_mma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ 
                 }
                 sum_up(of_outputs, halo, upper, lower, shared, lane);
             }
+            __syncwarp();       // compilers would multiply both at a time, with more factors than registers hold
             float of_odd_outputs[MATRICES][SUMS];
             {
                 int upper[MATRICES], lower[MATRICES];
