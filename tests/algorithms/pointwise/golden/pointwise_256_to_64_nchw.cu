@@ -201,10 +201,10 @@ pointwise_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ T
             const bool odd = lane & 1;
             const index_t plane = (index_t)P * Q, first = (index_t)image * K * plane;
 #pragma unroll
-            for (int m = 0; m < MATRICES; ++m) {
-                const int pixel = first_pixel + m * 64 + (odd ? 8 : 0);
+            for (int n = 0; n < BLOCKS; ++n)
 #pragma unroll
-                for (int n = 0; n < BLOCKS; ++n) {
+                for (int m = 0; m < MATRICES; ++m) {
+                    const int pixel = first_pixel + m * 64 + (odd ? 8 : 0);
                     const float* const four = sums[m] + 4 * n;
                     const float got_0 = __shfl_xor_sync(0xffffffffu, odd ? four[0] : four[2], 1);
                     const float got_1 = __shfl_xor_sync(0xffffffffu, odd ? four[1] : four[3], 1);
@@ -217,7 +217,6 @@ pointwise_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ T
                         if (pixel < P * Q) y[at] = finish(values[i], __ldg(bias + k));
                     }
                 }
-            }
         }
     }
 }
