@@ -35,7 +35,7 @@ MOST_OUTPUTS_NCHW = 28
 # 64 images, 7^2 with stride 2, one column and 4x4 outputs: 3x3, 1152 channels 13.8 and 27.3 us, 5x5, 768 channels 15.6
 # and 24.2, 7x7 26.8 and 24.1
 FEW_TAPS, SEVERAL_TAPS = 9, 25
-MANY_COLUMNS = 32               # of x that a row's outputs have: places of more, found by the border, may be spilled
+MANY_COLUMNS = 32           # of x that a row's outputs have: places of more, found by the border, may be spilled
 MIDDLING = 24               # columns of a plane
 # Tiles of layers without stride, zeros outside: of 16 bits up to 5x5 wide, else tall. H200, 2026-11-28, 3x3, 5x5, 7x7,
 # us for what tiles of 7 x 4 took: 128x96x56^2 float16 53, 72, 136 for 69, 92, 159, bfloat16 49, 73, 125 for 68, 89,

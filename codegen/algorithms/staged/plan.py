@@ -32,8 +32,8 @@ from .quarters import quarter_cost, quarter_numbers, quarters_refusal
 
 LARGEST_PLANE = 1024          # elements; larger planes have rows wide enough for a warp
 WEIGHTS_HELD = 49             # weights that a thread keeps in registers by default
-MOST_REGISTERS = 168          # planned registers beyond which it may spill
-HELD_REGISTERS = 152          # planned registers up to which none was seen to
+MOST_REGISTERS = 168          # planned, of any plan
+HELD_REGISTERS = 152          # planned, up to which no plan was seen to spill
 COMFORTABLE_REGISTERS = 140   # up to which the default number of rows goes
 MOST_SUMS = 32                # of a strip by default; with 64 the compiler, which loads rows ahead, spills
 MOST_QUARTER = 49             # of a quarter by default

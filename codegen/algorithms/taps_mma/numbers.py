@@ -23,13 +23,13 @@ from .options import TapsMmaOptions
 COLUMNS_AT_ONCE = 2             # matrices of filters that ldmatrix loads at a time, with both halves of their products
 MATRIX_SUMS = 4                 # of a lane
 MOST_REGISTERS = 255
-MANY_DEPTHS = {Layout.NHWC: 16, Layout.NCHW: 8}     # instructions of a window
-TIGHT_REGISTERS = 224
 MOST_BLOCKS = 4                 # of a multiprocessor, which wait for each other's pixels
+TIGHT_REGISTERS = 224           # planned, beyond which few are left
+MANY_DEPTHS = {Layout.NHWC: 16, Layout.NCHW: 8}     # instructions of a window
 # of a thread, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 40, Layout.NCHW: 48}
-FEW_PLACES = 32                 # of factors, which compilers add to a window's again where they have no registers
 REGISTERS_MOVING = 24           # and where the side that a window begins at finds its factors' places
+FEW_PLACES = 32                 # of factors, which compilers add to a window's again where they have no registers
 
 
 class Ahead(enum.Enum):
@@ -133,6 +133,5 @@ def make_numbers(spec: KernelSpec, options: TapsMmaOptions, arguments: tuple[Arg
         **fields, arguments=arguments, sums=fields["blocks"] * MATRIX_SUMS, threads=LANES * options.warps,
         registers=planned_registers(spec, options), members=options.warps // sides_of(spec, options),
         items=items_of(spec, options), sides_apart=sides_of(spec, options) == 2,
-        ahead=_ahead(spec, options),
-        settled=_is_settled(spec, options, fields["beside"]), halos_at=fields["filter_bytes"],
-        shared_bytes=shared_bytes(spec, options), copiers=options.warps)
+        ahead=_ahead(spec, options), settled=_is_settled(spec, options, fields["beside"]),
+        halos_at=fields["filter_bytes"], shared_bytes=shared_bytes(spec, options), copiers=options.warps)

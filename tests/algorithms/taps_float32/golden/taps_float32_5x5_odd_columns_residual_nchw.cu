@@ -128,6 +128,7 @@ __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.syn
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[20]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums_but_1(float (&sums)[20]) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]) : : "memory"); }
+__device__ __forceinline__ const float* wc_settled_address(const float* value) { asm volatile("" : "+l"(value)); return value; }
 
 // A tile of outputs: its image and its first row and column.
 struct Tile { index_t image; int p, q; };
@@ -475,11 +476,13 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
 // are made anew.
 __device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
         int lane) {
+    // compilers would keep an address for each scale
+    const float* const of_lane = wc_settled_address(scales + filter_of(0, lane));
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const float scale = __ldg(scales + filter_of(block, lane) + i % 2), sum = sums[4 * block + i];
+            const float scale = __ldg(of_lane + filter_of(block, 0) + i % 2), sum = sums[4 * block + i];
             // the larger one first: the other alone may leave no digits
             sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
             if (of_tile.y > 0.0f || distant) {
