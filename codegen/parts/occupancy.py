@@ -7,6 +7,7 @@ from ..spec import Epilogue, KernelSpec
 
 
 MANY_TAPS = 40      # whose places, found by the border, compilers do not always have registers for
+MOST_PLANNED = 200  # registers of a thread: compilers keep some room
 CALLED = 8          # registers of what an expression calls, beside its value: erf, exp, pow
 
 
@@ -28,6 +29,11 @@ def thread_registers(warps: int, blocks: int) -> int:
     quarters share out."""
     fitting = REGISTER_FILE // QUARTERS // (LANES * -(-warps * blocks // QUARTERS))
     return min(THREAD_REGISTERS, fitting // REGISTER_UNIT * REGISTER_UNIT)
+
+
+def most_planned(threads: int) -> int:
+    """Registers that may be planned for a thread of a block of so many."""
+    return min(MOST_PLANNED, thread_registers(-(-threads // LANES), 1))
 
 
 def resident_blocks(hardware: Hardware, registers: int, threads: int) -> int:

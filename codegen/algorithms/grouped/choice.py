@@ -10,12 +10,12 @@ from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import BANKS, BLOCK_THREADS, GRID_LIMIT, LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import beside
-from warpconv.codegen.parts.occupancy import rounds_of
+from warpconv.codegen.parts.occupancy import most_planned, rounds_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (WIDE, channels_of, filter_elements, filter_lanes, group_lanes, halo, load_of, most_blocks,
-                      most_registers, pieces_of, planned_registers, shared_bytes, threads_of, window_pixels)
+                      pieces_of, planned_registers, shared_bytes, threads_of, window_pixels)
 from .options import GroupedOptions
 
 COLUMNS = (4, 7, 8)
@@ -74,7 +74,7 @@ def _groups(spec: KernelSpec) -> tuple[list[int], list[int]]:
 
 def fits(spec: KernelSpec, options: GroupedOptions) -> bool:
     """Whether registers and shared memory hold it, and a block's threads copy a pixel at once."""
-    return (planned_registers(spec, options) <= most_registers(spec, options)
+    return (planned_registers(spec, options) <= most_planned(threads_of(spec, options))
             and shared_bytes(spec, options) <= spec.hardware.shared_block
             and pieces_of(spec, options) <= threads_of(spec, options))
 

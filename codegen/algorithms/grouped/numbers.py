@@ -7,7 +7,7 @@ import math
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import finds_pixels
-from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
+from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -18,7 +18,6 @@ WIDE = 4                        # elements of 16 bytes: of a copy, of a load of 
 BUFFERS = 2                     # tiles' pixels in shared memory: of the one that is multiplied, and of the next
 ROW_FILLING = 4                 # elements behind a product's filters: rows begin in different banks
 REGISTERS_BESIDE = 30           # of a thread beside sums, pixels and filters
-MOST_REGISTERS = 200            # planned ones: compilers keep some room
 LOADS = (4, 2, 1)               # channels that a thread loads at once
 
 
@@ -109,11 +108,6 @@ def planned_registers(spec: KernelSpec, options: GroupedOptions) -> int:
     """Of a thread: sums, a line's pixels, a product's filters, and what the epilogue takes of a store."""
     held = (options.columns + 1) * options.filters + window_pixels(spec, options) * spec.channels
     return held + REGISTERS_BESIDE + step_registers(spec, WIDE)
-
-
-def most_registers(spec: KernelSpec, options: GroupedOptions) -> int:
-    """That a thread may have of those planned: of many threads fewer."""
-    return min(MOST_REGISTERS, thread_registers(-(-threads_of(spec, options) // LANES), 1))
 
 
 def most_blocks(spec: KernelSpec, options: GroupedOptions) -> int:

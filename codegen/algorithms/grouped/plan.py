@@ -18,6 +18,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
+from warpconv.codegen.parts.occupancy import most_planned
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
@@ -25,7 +26,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
-from .numbers import (ITEMSIZE, WIDE, GroupedNumbers, channels_of, load_of, make_numbers, most_blocks, most_registers,
+from .numbers import (ITEMSIZE, WIDE, GroupedNumbers, channels_of, load_of, make_numbers, most_blocks,
                       pieces_of, planned_registers, shared_bytes, threads_of)
 from .options import GroupedOptions
 
@@ -94,7 +95,7 @@ def _tile_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: GroupedOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    needed, most = planned_registers(spec, options), most_registers(spec, options)
+    needed, most = planned_registers(spec, options), most_planned(threads_of(spec, options))
     if needed > most:
         return f"about {needed} registers a thread (at most {most}): fewer columns, filters or outputs"
     refusal = room_refusal(spec, shared_bytes(spec, options))

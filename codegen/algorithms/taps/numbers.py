@@ -31,7 +31,7 @@ MOST_HELD = 48                  # and registers of filters that it keeps for all
 HELD_REGISTERS = 168            # where it has no more than these
 ZEROS = 8                       # elements that lanes without a tap load
 MOST_REGISTERS = 232
-MOST_GROUPS, MANY_CHUNKS = 4, 13        # of a warp, instructions of its products of each
+MANY_CHUNKS = 13                # instructions of an output's products
 FEW_FREE = 8                    # registers of a thread beside which filters that it keeps may be spilled
 FEW_PLACES = 28                 # of pixels, which compilers find again where they have no registers for them
 MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
@@ -280,7 +280,7 @@ def has_registers(spec: KernelSpec, options: TapsOptions) -> bool:
 def _is_in_order(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether compilers would load so many pixels ahead of their products that there are no registers for them."""
     return (is_unrolled(spec, options) and chunks_of(spec) >= MANY_CHUNKS
-            and (is_settled(spec, options) or options.warp_groups == MOST_GROUPS))
+            and (is_settled(spec, options) or options.warp_groups == QUAD))
 
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:

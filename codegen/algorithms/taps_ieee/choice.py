@@ -11,12 +11,12 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import GRID_LIMIT, LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts.first_layers import beside, pixel_of
 from warpconv.codegen.parts.lines import line_width
-from warpconv.codegen.parts.occupancy import rounds_of
+from warpconv.codegen.parts.occupancy import most_planned, rounds_of
 from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (WIDE, filter_blocks, filter_elements, halo, is_exchanged, most_blocks, most_registers,
+from .numbers import (WIDE, filter_blocks, filter_elements, halo, is_exchanged, most_blocks,
                       planned_registers, shared_bytes, store_width, threads_of, window_of, window_passes)
 from .options import TapsIeeeOptions
 
@@ -57,7 +57,7 @@ STRIDED_PLANES = 1.07       # times all that, layers of a stride took in NCHW (8
 def fits(spec: KernelSpec, options: TapsIeeeOptions) -> bool:
     """Whether registers, shared memory and a grid hold it."""
     return (spec.groups * filter_blocks(spec, options) <= GRID_LIMIT[1]
-            and planned_registers(spec, options) <= most_registers(options)
+            and planned_registers(spec, options) <= most_planned(threads_of(options))
             and shared_bytes(spec, options) <= spec.hardware.shared_block)
 
 

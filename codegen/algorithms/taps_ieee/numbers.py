@@ -22,7 +22,6 @@ BUFFERS = 2                     # tiles' pixels in shared memory: of the one tha
 ROW_FILLING = 4                 # elements behind a product's filters: rows begin in different banks
 REGISTERS_BESIDE = 28           # of a thread beside sums, pixels and filters
 MOST_TOGETHER = 16              # products of a window's lines of a plane in text of their own each; of more, a loop
-MOST_REGISTERS = 200            # planned ones: compilers keep some room
 EXCHANGED_FILTERS = 4           # whose outputs change hands at a time
 
 
@@ -128,11 +127,6 @@ def planned_registers(spec: KernelSpec, options: TapsIeeeOptions) -> int:
     """Of a thread: sums, a line's pixels, a product's filters, and what the epilogue takes of a store."""
     held = options.columns * options.filters + window_of(spec, options) + options.filters
     return held + REGISTERS_BESIDE + step_registers(spec, options.store_vector)
-
-
-def most_registers(options: TapsIeeeOptions) -> int:
-    """That a thread may have of those planned: of many threads fewer."""
-    return min(MOST_REGISTERS, thread_registers(-(-threads_of(options) // LANES), 1))
 
 
 def _is_settled(spec: KernelSpec, options: TapsIeeeOptions) -> bool:

@@ -19,6 +19,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
 from warpconv.codegen.parts.first_layers import few_channels_refusal
 from warpconv.codegen.parts.lines import asked_of_lines, width_refusal
+from warpconv.codegen.parts.occupancy import most_planned
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.plan import Argument, Cost, KernelPlan, Launch, Program
@@ -27,7 +28,7 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import MOST_LANES, candidates, choice, instructions
 from .numbers import (ITEMSIZE, WIDE, TapsIeeeNumbers, filter_blocks, is_exchanged, make_numbers, most_blocks,
-                      most_registers, planned_registers, runs_of, shared_bytes, threads_of)
+                      planned_registers, runs_of, shared_bytes, threads_of)
 from .options import TapsIeeeOptions
 
 STORES = (4, 2, 1)
@@ -88,7 +89,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsIeeeOptions) -> str | None:
         return refusal
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.k % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K)"
-    needed, most = planned_registers(spec, options), most_registers(options)
+    needed, most = planned_registers(spec, options), most_planned(threads_of(options))
     if needed > most:
         return f"about {needed} registers a thread (at most {most}): fewer columns, filters or outputs"
     refusal = room_refusal(spec, shared_bytes(spec, options))
