@@ -143,6 +143,11 @@ class Hardware:
         """Whether the tensor memory accelerator copies whole tiles (TMA)."""
         return self.arch.major >= 9
 
+    @property
+    def early_launches(self) -> bool:
+        """Whether a launch may begin while the one before it ends (programmatic dependent launch)."""
+        return self.arch.major >= 9
+
     def share_of_shared(self, of_h200: int) -> int:
         """As much of a multiprocessor's shared memory as ``of_h200`` bytes are of an H200's."""
         return self.shared_multiprocessor * of_h200 // H200.shared_multiprocessor

@@ -143,17 +143,20 @@ class Blocks:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """Run one entry of the source; ``arguments`` are names of the program's arguments, in the entry's order."""
+    """Run one entry of the source; ``arguments`` are names of the program's arguments, in the entry's order. ``early``:
+    it may begin while the launch before it ends, for whose end its text waits (griddepcontrol)."""
 
     entry: str
     grid: tuple[Blocks, Blocks, Blocks]
     block: tuple[int, int, int]
     arguments: tuple[str, ...]
     shared_bytes: int = 0
+    early: bool = later(False)
 
     def __str__(self) -> str:
         grid = " x ".join(map(str, self.grid))
-        return f"launch {self.entry}({', '.join(self.arguments)}), blocks {grid}, threads {self.block}"
+        early = ", which may begin while the one before ends" if self.early else ""
+        return f"launch {self.entry}({', '.join(self.arguments)}), blocks {grid}, threads {self.block}{early}"
 
     def grid_of(self, shape: ConvShape | None) -> tuple[int, int, int]:
         x, y, z = (blocks.count(shape) if blocks.fill is None else 1 for blocks in self.grid)

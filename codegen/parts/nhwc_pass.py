@@ -38,6 +38,7 @@ class NhwcPass:
     padded: bool        # more than x has
     whole_cells: bool   # 16 bytes of x_nhwc are of one pixel
     sampled: bool       # x_nhwc has a pixel for each output
+    early: bool         # the launch that reads it may begin before all of it is there
     pixels_of_image: str    # of x_nhwc, as C
 
 
@@ -47,11 +48,12 @@ def stored_channels(spec: KernelSpec) -> int:
     return -(-spec.c // cell) * cell if spec.groups == 1 else spec.c
 
 
-def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool, sampled: bool = False) -> NhwcPass:
+def make_pass(spec: KernelSpec, arguments: tuple[Argument, ...], *, wide: bool, sampled: bool = False,
+              early: bool = False) -> NhwcPass:
     channels, stored = _channels(spec), stored_channels(spec)
     return NhwcPass(arguments=arguments, wide=wide, channels=channels, pixels=TILE // channels, stored=stored,
                     padded=stored != spec.c, whole_cells=stored * spec.dtype.itemsize % CELL_BYTES == 0,
-                    sampled=sampled,
+                    sampled=sampled, early=early,
                     pixels_of_image=" * ".join(size.value for size in pixels_of(spec, sampled)[1:]))
 
 

@@ -21,8 +21,8 @@ def workspace(spec: KernelSpec, splits: int, product: int) -> Workspace:
                      per=tuple(Extent(of=size) for size in (Dimension.N, *OUTPUTS[len(spec.taps)])))
 
 
-def launch(spec: KernelSpec, taken: tuple[Argument, ...]) -> Launch:
+def launch(spec: KernelSpec, taken: tuple[Argument, ...], early: bool = False) -> Launch:
     """The parts of every sum to its output."""
     outputs = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], each=spec.k, add=THREADS - 1, per=THREADS)
     return Launch(entry="add_partial_sums", grid=(outputs, Blocks(), Blocks()), block=(THREADS, 1, 1),
-                  arguments=tuple(a.name for a in taken))
+                  arguments=tuple(a.name for a in taken), early=early)

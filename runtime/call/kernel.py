@@ -11,7 +11,7 @@ from warpconv.codegen.border import border_value
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
 from warpconv.codegen.pitch import Pitch
-from warpconv.codegen.plan import KernelPlan, Program, Role
+from warpconv.codegen.plan import KernelPlan, Launch, Program, Role
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime import arrays
@@ -291,7 +291,10 @@ class Kernel(Shared):
             part = replace(program, steps=preparation.steps, preparation=None,
                            workspaces=(replace(preparation.buffer, first_step=0, last_step=last),))
         elif 0 <= step < len(program.steps):
-            part = replace(program, steps=(program.steps[step],), workspaces=tuple(
+            alone = program.steps[step]
+            if isinstance(alone, Launch):
+                alone = replace(alone, early=False)         # what the stream has before it is another's
+            part = replace(program, steps=(alone,), workspaces=tuple(
                 replace(w, first_step=0, last_step=0) for w in program.workspaces
                 if w.first_step <= step <= w.last_step))
         else:

@@ -59,6 +59,9 @@ def check_program(program: Program, spec: KernelSpec) -> None:
         _require(len(steps) <= MOST, f"it has {len(steps)} steps")
         for step in steps:
             _step(step, known)
+        for before, step in zip((None, *steps), steps):
+            early = isinstance(step, Launch) and step.early
+            _require(not early or isinstance(before, Launch), "a launch is early behind none of its program")
     _require(program.steps, "it has no steps")
     _descriptors(program, known)
     _require(len(program.workspaces) <= MOST, f"it has {len(program.workspaces)} workspaces")

@@ -11,6 +11,7 @@ from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
+from warpconv.codegen.parts.early import begins_early
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
 from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
@@ -47,6 +48,7 @@ class MmaNumbers:
     plane_swizzle: str          # what a cell's number is combined with, as C has it of `channel`, and the bits of it
     plane_mask: int
     filters_first: bool         # whether filters are the rows of a product and pixels its columns, as NCHW stores them
+    early_sums: bool            # whether the sums of split tiles begin to be added while the product ends
     store_bias: bool            # whether the product's entry adds it
     store_units: tuple[int, ...]    # pixels in NCHW that a lane may store at once, the most first
     odd_matrices: bool          # whether a warp's matrices across are no multiple of four
@@ -219,6 +221,7 @@ def make_numbers(spec: KernelSpec, options: MmaOptions, arguments: tuple[Argumen
         plane_swizzle={2: "channel >> 2", 4: "channel >> 1"}.get(plane_cells, "channel"),
         plane_mask=min(plane_cells, 8) - 1,
         filters_first=spec.layout is Layout.NCHW, threads=threads,
+        early_sums=options.splits > 1 and begins_early(spec),
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1, odd_filters=spec.filters % 2 != 0,
         store_units=store_units(options),
         odd_matrices=columns % 4 != 0, regrouped=options.store_vector == STORED_TOGETHER and options.splits == 1,

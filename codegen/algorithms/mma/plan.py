@@ -79,7 +79,7 @@ def plan(spec: KernelSpec, options: MmaOptions) -> KernelPlan:
     product = len(steps) - 1
     workspaces = [nhwc_pass.workspace(spec, product)] if passed else []
     if split:
-        steps.append(split_sums.launch(spec, adding))
+        steps.append(split_sums.launch(spec, adding, numbers.early_sums))
         workspaces.append(split_sums.workspace(spec, options.splits, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       workspaces=tuple(workspaces))

@@ -33,6 +33,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import image_of, layer_arguments, named, outputs_of
+from warpconv.codegen.parts.early import begins_early
 from warpconv.codegen.parts.refusals import common_refusal
 from warpconv.codegen.parts.wgmma import (FLOATS, GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET,
                                           float_units_refusal, walking)
@@ -86,7 +87,8 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", *outputs_of(spec))
     sampled = is_sampled(spec, options)
     passing = named(arguments, "x", nhwc_pass.PIXELS, "N", *image_of(spec), *(outputs_of(spec) if sampled else ()))
-    to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled) if passed else None
+    early = begins_early(spec)
+    to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled, early=early) if passed else None
     numbers: WgmmaNumbers | SplitNumbers
     if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
         taken = named(arguments, *maps, "x", FILTER, *written, "N", *image_of(spec), *outputs_of(spec))
@@ -98,7 +100,7 @@ def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     product = len(steps) - 1
     workspaces = [nhwc_pass.workspace(spec, product, sampled)] if passed else []
     if split:
-        steps.append(split_sums.launch(spec, adding))
+        steps.append(split_sums.launch(spec, adding, early))
         workspaces.append(split_sums.workspace(spec, options.splits, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       descriptors=descriptors, workspaces=tuple(workspaces))
@@ -261,7 +263,8 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
         tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], times=numbers.filter_tiles * options.splits,
                        limit=spec.hardware.multiprocessors)
     return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
-                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
+                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes,
+                  early=is_passed(spec, options) and begins_early(spec))
 
 
 def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:

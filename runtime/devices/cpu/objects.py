@@ -39,7 +39,8 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_mma_bfloat16s_sparse_32", "wc_mma_bfloat16s_sparse_16")
 # The same of templates/parts/hopper.cuh.jinja and device/hopper_primitives.h.
 HOPPER_PRIMITIVES = ("wc_barrier_init", "wc_fence_barrier_init", "wc_barrier_expect", "wc_barrier_arrive",
-                     "wc_barrier_wait", "wc_sync_threads", "wc_bulk_load", "wc_tma_load_2", "wc_tma_load_3",
+                     "wc_barrier_wait", "wc_sync_threads", "wc_launch_next", "wc_wait_for_launch",
+                     "wc_stored_by_launch", "wc_bulk_load", "wc_tma_load_2", "wc_tma_load_3",
                      "wc_tma_load_4",
                      "wc_tma_load_5", "wc_tma_load_im2col_volumes", "wc_tma_load_im2col",
                      "wc_tma_store_2", "wc_tma_store_3", "wc_tma_store_4",

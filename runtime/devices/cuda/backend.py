@@ -78,7 +78,8 @@ class _Loaded:
         self.quick: dict[quick.QuickLaunch, list] = {}      # its slots, of a filter's own module
         for step in program.launches:
             kinds = tuple(_KINDS.get(program.argument(n).role, "pointer") for n in step.arguments)
-            self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes)
+            self.launchers[id(step)] = self.module.launcher(step.entry, kinds, step.block, step.shared_bytes,
+                                                            step.early)
 
 
 class CudaBackend:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, DeviceError
 
 from . import contexts, streams
+from .launches import can_begin_early, launch_early
 from .libcuda import NOT_FOUND, call, check, libcuda
 
 Launcher = Callable[[Sequence[int], Sequence["int | float"], int], None]
@@ -91,8 +92,10 @@ class CudaModule:
         check(status, f"looking up {symbol}")
         return pointer.value, nbytes.value
 
-    def launcher(self, entry: str, arg_ctypes: Sequence[str], block: Sequence[int], shared_bytes: int = 0) -> Launcher:
-        """A function ``launch(grid, args, stream)`` for one kernel, block shape and dynamic shared memory.
+    def launcher(self, entry: str, arg_ctypes: Sequence[str], block: Sequence[int], shared_bytes: int = 0,
+                 early: bool = False) -> Launcher:
+        """A function ``launch(grid, args, stream)`` for one kernel, block shape and dynamic shared memory. An ``early``
+        one may begin while the launch before it ends, where the driver knows that.
 
         ``arg_ctypes`` says what each argument is: pointer, int, long long or float. The launch is asynchronous; it
         raises DeviceError if the driver refuses it and ArgumentTypeError if the arguments do not fit ``arg_ctypes``.
@@ -103,7 +106,7 @@ class CudaModule:
         grids: dict[tuple[int, ...], tuple[c_uint, ...]] = {}
         streams: dict[int, c_void_p] = {}
         local = _Arguments(_layout(arg_ctypes))
-        launch_kernel = libcuda().cuLaunchKernel
+        launch_kernel = launch_early if early and can_begin_early() else libcuda().cuLaunchKernel
 
         def launch(grid: Sequence[int], args: Sequence[int | float], stream: int) -> None:
             extents = grids.get(grid)

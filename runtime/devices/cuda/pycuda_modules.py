@@ -37,8 +37,10 @@ class PycudaModule:
             pointer, nbytes = self._module.get_global(symbol)
         return int(pointer), int(nbytes)
 
-    def launcher(self, entry: str, arg_ctypes: Sequence[str], block: Sequence[int], shared_bytes: int = 0) -> Launcher:
-        """A function ``launch(grid, args, stream)``; ``stream`` is a pycuda.driver.Stream or None (default stream)."""
+    def launcher(self, entry: str, arg_ctypes: Sequence[str], block: Sequence[int], shared_bytes: int = 0,
+                 early: bool = False) -> Launcher:
+        """A function ``launch(grid, args, stream)``; ``stream`` is a pycuda.driver.Stream or None (default stream).
+        PyCUDA knows no launch that begins ``early``: such a one begins as any other."""
         driver = contexts.driver()
         with _errors(f"looking up {entry}"):
             function = self._module.get_function(entry)

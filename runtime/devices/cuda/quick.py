@@ -24,6 +24,7 @@ from warpconv.runtime.call.checks import name_of
 from warpconv.runtime.call.quick import ROLES, names_of
 
 from . import contexts, memory, streams, tensor_maps
+from .launches import Config, can_begin_early
 from .libcuda import check, libcuda, unconverted
 
 _POINTER_CONTEXT = 1            # CU_POINTER_ATTRIBUTE_CONTEXT
@@ -54,13 +55,6 @@ def _shared(workspaces: Sequence[Workspace], sizes: Sequence[int]) -> tuple[tupl
     return tuple(nbytes for nbytes, _ in blocks), tuple(places)
 
 
-class _Config(ctypes.Structure):
-    """CUlaunchConfig: all of a launch but its function and its arguments."""
-
-    _fields_ = [("grid", c_uint * 3), ("block", c_uint * 3), ("shared_bytes", c_uint), ("stream", c_void_p),
-                ("attributes", c_void_p), ("attribute_count", c_uint)]
-
-
 class _Slot:
     """Memory of one call's launches, and the driver's functions bound to it."""
 
@@ -76,10 +70,12 @@ class _Slot:
         self.stream = 0
         start = ctypes.addressof(block)
         self.fires: list[Callable[[], int]] = []
-        self.configs: list[_Config] = []
+        self.configs: list[Config] = []
         for step, function in zip(steps, functions):
             pointers = (c_void_p * len(step.slots))(*(start + 8 * slot for slot in step.slots))
-            config = _Config(step.grid, step.block, step.shared_bytes)
+            config = Config(step.grid, step.block, step.shared_bytes)
+            if step.early and can_begin_early():
+                config.begin_early()
             self.configs.append(config)
             self.fires.append(_bound(config, c_void_p(function), pointers))
         self.number, self.at, self.owner = c_ulonglong(), c_void_p(), c_void_p()
@@ -105,7 +101,7 @@ class _Slot:
             config.stream = stream
 
 
-def _bound(config: _Config, function: c_void_p, pointers: Any) -> Callable[[], int]:
+def _bound(config: Config, function: c_void_p, pointers: Any) -> Callable[[], int]:
     """A launch without arguments; four ctypes objects are passed in half the time of eleven."""
     if getattr(libcuda(), "cuLaunchKernelEx", None) is not None:
         return partial(unconverted("cuLaunchKernelEx"), byref(config), function, pointers, None)
@@ -117,12 +113,12 @@ def _bound(config: _Config, function: c_void_p, pointers: Any) -> Callable[[], i
 class _Step:
     """One launch of a layer: what does not depend on the module."""
 
-    __slots__ = ("entry", "grid", "block", "shared_bytes", "slots")
+    __slots__ = ("entry", "grid", "block", "shared_bytes", "early", "slots")
 
     def __init__(self, step: Launch, shape: ConvShape | None, numbers: dict[str, int]):
         self.entry = step.entry
         self.grid, self.block = ((*extent, 1, 1)[:3] for extent in (step.grid_of(shape), step.block))
-        self.shared_bytes = step.shared_bytes
+        self.shared_bytes, self.early = step.shared_bytes, step.early
         self.slots = tuple(numbers[name] for name in step.arguments)
 
 

@@ -30,6 +30,7 @@ FORWARD = {
     "a pass to NHWC": (DENSE, "mma", {}), "descriptors": ({**DENSE, "layout": "NHWC"}, "wgmma", {}),
     "descriptors of a workspace": (DENSE, "wgmma", {}), "float32": ({**DENSE, "dtype": "float32"}, "implicit_gemm", {}),
     "several channels": ({**APART, "layout": "NHWC"}, "channels", {})}
+EARLY = {"split sums", "a pass to NHWC", "descriptors of a workspace"}
 STREAM = 501            # PyTorch's current one
 GRADIENTS = {
     "data, by a forward kernel": ("data_gradient", APART),
@@ -92,6 +93,8 @@ def test_a_forward_call_again(cuda, torch, case):
         kernel(x, w, out=y)
         assert told(cuda) == first
     program = plan.program
+    early = [step.early for step in program.launches]
+    assert cuda.early == early * 4 and any(early) == (case in EARLY)
     assert len(checked) == 1 and len(first) == len(program.steps) + len(program.preparation.steps
                                                                         if program.preparation else ())
     assert memory.pool.held_bytes() == held

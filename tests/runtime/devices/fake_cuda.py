@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import struct
 import sys
 import threading
 import types
@@ -46,6 +47,8 @@ class FakeCuda:
         self.recorded = []
         self.function_attributes = {0: 1024, 1: 1024, 2: 64, 3: 8, 4: 40}
         self.launched = []
+        self.early = []             # of each launch, whether it may begin while the one before it ends
+        self.version = 13000
         self.arguments = []         # of each launch, as words read while it is made
         self.retained = defaultdict(int)
         self.mode = 0
@@ -208,12 +211,21 @@ class FakeCuda:
     def cuFuncGetAttribute(self, out, attribute, function):
         return self.put(out, self.function_attributes[attribute])
 
+    def cuDriverGetVersion(self, out):
+        return self.put(out, self.version)
+
     def cuLaunchKernelEx(self, config, function, pointers, extra):
         config = config._obj
-        return self.cuLaunchKernel(function, *config.grid, *config.block, config.shared_bytes, config.stream, pointers,
-                                   extra)
+        status = self.cuLaunchKernel(function, *config.grid, *config.block, config.shared_bytes, config.stream,
+                                     pointers, extra)
+        attributes = [struct.unpack("ixxxxi", ctypes.string_at(config.attributes + 72 * i, 12))
+                      for i in range(config.attribute_count)]
+        assert attributes in ([], [(6, 1)])     # programmatic stream serialization
+        self.early[-1] = bool(attributes)
+        return status
 
     def cuLaunchKernel(self, function, *rest):
+        self.early.append(False)
         function, *rest = (getattr(value, "value", value) or 0 for value in (function, *rest))
         *extents, shared, stream, pointers, extra = rest
         self.launched.append((function, tuple(extents), shared, stream, list(pointers)))

@@ -45,6 +45,22 @@ class TestModules:
         assert [p - pointers[0] for p in pointers] == [0, 8, 16, 24, 28]
         assert not any(name == "cuFuncSetAttribute" for name, _ in cuda.calls)
 
+    @pytest.mark.parametrize("version, begins", [(13000, True), (12030, True), (12020, False)])
+    def test_an_early_launch(self, cuda, module, version, begins):
+        cuda.version = version
+        early = module.launcher("conv", ("int", "pointer"), (32, 4), 256, early=True)
+        early((7, 8), (5, 1 << 40), 77)
+        module.launcher("conv", ("int",), (32,))((7,), (5,), 77)
+        (function, extents, shared, stream, pointers), _ = cuda.launched
+        assert (function, extents, shared, stream) == (901, (7, 8, 1, 32, 4, 1), 256, 77)
+        assert struct.unpack("P", ctypes.string_at(pointers[1], 8)) == (1 << 40,)
+        assert cuda.early == [begins, False]
+
+    def test_an_early_launch_that_is_refused(self, cuda, module):
+        cuda.fail["cuLaunchKernel"] = 400
+        with pytest.raises(DeviceError, match="launching conv with grid"):
+            module.launcher("conv", (), (32,), early=True)((1,), (), 0)
+
     def test_threads_do_not_share_arguments(self, cuda, module):
         launch = module.launcher("conv", ("int",), (32,), 0)
         launch((1, 1, 1), (5,), 0)

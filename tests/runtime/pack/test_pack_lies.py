@@ -76,7 +76,7 @@ LIES = {
     "c_type": argument(c_type="float; evil"), "role": argument(role="output"), "per": blocks(per=0),
     "times": blocks(times=0), "by": blocks(of=None, by=["N"]), "limit": blocks(limit=2**40),
     "unknown argument": launch(arguments=["nothing"]), "entry": launch(entry="a b"), "block": launch(block=[0, 1, 1]),
-    "large block": launch(block=[1024, 1024, 1]), "shared": launch(shared_bytes=-1),
+    "early": launch(early=True), "large block": launch(block=[1024, 1024, 1]), "shared": launch(shared_bytes=-1),
     "library": launch(kind="library", operation="system", operands=[]), "no steps":
     lambda d: first(d)["program"].update(steps=[]), "settings": lambda d: first(d).update(settings=5),
     "generator": lambda d: d.update(generator=5), "generator's digest": lambda d: d["generator"].update(digest=5),

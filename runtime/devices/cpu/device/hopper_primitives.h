@@ -9,6 +9,7 @@
 //                               (see wgmma.cpp); Mode.CHECK reads rows behind a box that nothing filled as NaN
 //   wc_fence_proxy_async        is noted, and asked for where wgmma or a store reads what a thread wrote
 //   wc_setmaxnreg_..., wc_fence_barrier_init   nothing
+//   wc_launch_next, wc_wait_for_launch, wc_stored_by_launch   nothing: a launch begins when the one before has ended
 #pragma once
 
 __forceinline__ void wc_barrier_init(unsigned long long *barrier, int arrivals) {
@@ -23,6 +24,10 @@ __forceinline__ void wc_barrier_wait(unsigned long long *barrier, unsigned parit
     wcpu_barrier_wait(wcpu_self(), barrier, parity);
 }
 __forceinline__ void wc_sync_threads(int barrier, int threads) { wcpu_named_barrier(wcpu_self(), barrier, threads); }
+
+__forceinline__ void wc_launch_next() {}
+__forceinline__ void wc_wait_for_launch() {}
+__forceinline__ const float *wc_stored_by_launch(const float *address) { return address; }
 
 __forceinline__ void wc_bulk_load(void *to, const void *from, int bytes, unsigned long long *barrier) {
     wcpu_bulk_load(wcpu_self(), to, from, bytes, barrier);

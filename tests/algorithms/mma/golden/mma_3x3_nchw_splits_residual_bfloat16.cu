@@ -147,6 +147,10 @@ __device__ __forceinline__ void multiply_tile(float4 (&sums)[MATRICES_M][MATRICE
     }
 }
 
+// the launch that adds parts of sums begins while this one ends
+__device__ __forceinline__ void wc_launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ const float* wc_stored_by_launch(const float* address) { asm volatile("griddepcontrol.wait;" : "+l"(address) : : "memory"); return address; }
+
 // The filter as [group][filter][tap][channel], filled up with zeros: once for each set of weights, before its first
 // launch.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
@@ -234,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter, float* __restrict__ partial_sums,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
+    wc_launch_next();       // the parts are added when this one has ended
     // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int n_tile = blockIdx.x % N_TILES, group = 0;
     const int split = blockIdx.x / N_TILES % SPLITS;
@@ -301,9 +306,10 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* residua
         int Q) {
     const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
     if (i >= outputs) return;
-    float sum = partial_sums[i];
+    const float* const parts = wc_stored_by_launch(partial_sums);       // when the launch before has ended
+    float sum = parts[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += parts[(long long)split * outputs + i];
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y, k = i / pixels, pixel = i % pixels;
     const index_t at = (pixel / pixels_y * K + k) * pixels_y + pixel % pixels_y;
     y[at] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(residual[at])));

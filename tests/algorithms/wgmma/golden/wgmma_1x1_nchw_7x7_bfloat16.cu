@@ -41,6 +41,7 @@ constexpr int TILE_PIXELS = 256;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 3;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int FIRST_STAGES = 3;                 // that are asked for before a block's threads meet
 constexpr int PIXEL_BYTES = 32768;              // from one buffer of pixels to the next
 constexpr int BARRIERS = 122880;                // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
@@ -71,6 +72,8 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void wc_wait_for_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_tma_load_2(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1) { asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1) : "memory"); }
@@ -143,20 +146,30 @@ __device__ __forceinline__ void store_filters(element* to, bool exists, int filt
     }
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, int tile, int step) {
+    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+    wc_barrier_expect(filled, STAGE_BYTES);
+    wc_tma_load_2(to, x_map, filled, channel, first_pixel);
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
+// ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
-    int stage = 0;
+    int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
         for (int step = 0; step < STEPS; ++step) {
-            const int tap = step / SLICES, channel = step % SLICES * SLICE;
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tma_load_2(to, x_map, filled + stage, channel, first_pixel);
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (asked > 0) {
+                --asked;
+            } else {
+                wc_barrier_wait(freed + stage, parity);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
+            }
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -250,6 +263,7 @@ __device__ __forceinline__ int in_tile(int pixel, int channel) {
 // x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W) {
+    wc_launch_next();       // which waits for the end of this one
     __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
     constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
     const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
@@ -282,6 +296,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
+    wc_wait_for_launch();       // for x_nhwc
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;
@@ -291,6 +306,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        // the first stages of its first tile, which nobody has to free
+#pragma unroll 1
+        for (int stage = 0; stage < FIRST_STAGES; ++stage)
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

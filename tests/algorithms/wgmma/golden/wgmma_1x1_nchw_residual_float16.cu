@@ -40,6 +40,7 @@ constexpr int TILE_PIXELS = 160;                // pixels of a tile, all of one 
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
 constexpr int PLANES = 3;                       // times 64 pixels: a stage's,
 constexpr int PLANES_BYTES = 8192;              // of 64 pixels, in all channels of a step
@@ -100,97 +101,55 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// Of four lanes, 8 apart, lane i has after it the words i of all four, in their order.
-__device__ __forceinline__ uint4 regroup_filters(unsigned word_0, unsigned word_1, unsigned word_2, unsigned word_3,
-        int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-    const unsigned got_0 = __shfl_xor_sync(0xffffffffu, odd ? word_0 : word_1, 8);
-    const unsigned got_2 = __shfl_xor_sync(0xffffffffu, odd ? word_2 : word_3, 8);
-    // of lanes 0, 1 or 2, 3: words 0 or 1, and words 2 or 3
-    const unsigned first_0 = odd ? got_0 : word_0, second_0 = odd ? word_1 : got_0;
-    const unsigned first_2 = odd ? got_2 : word_2, second_2 = odd ? word_3 : got_2;
-    const unsigned first = __shfl_xor_sync(0xffffffffu, upper ? first_0 : first_2, 16);
-    const unsigned second = __shfl_xor_sync(0xffffffffu, upper ? second_0 : second_2, 16);
-    return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
-}
-
-// The first of the pixels that a lane stores, of 32, `unit` of them at once.
-__device__ __forceinline__ int stored_pixel(int unit, int lane) {
-    if (unit == 8) return lane % 4 * 8;
-    if (unit == 2) return lane / 8 * 8 + lane % 4 * 2;
-    return lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2;
+// The first of the pixels that a lane stores, of 32.
+__device__ __forceinline__ int stored_pixel(int lane) {
+    return lane % 4 * 8;
 }
 
 // Stores 32 pixels of eight filters, of which `filters` exist. A lane has of filter lane / 4, in word i, pixels
 // i * 8 + lane % 4 * 2 and the next; `to` is where its stored_pixel lies in the first filter, `exists` whether it does.
 __device__ __forceinline__ void store_filters(element* to, bool exists, int filters, const unsigned (&words)[4],
-        index_t pixels_y, int unit, int lane) {
-    if (unit == 8) {
-        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-        if (exists && lane / 4 < filters) *(uint4*)(to + lane / 4 * pixels_y) = eight;
-        return;
-    }
-    // after it each lane has pixels of every second filter
-    const uint4 turned = regroup_filters(words[0], words[1], words[2], words[3], lane / 8);
-    const unsigned pairs[4] = {turned.x, turned.y, turned.z, turned.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (unit == 2) {
-            const int filter = 2 * i + lane / 4 % 2;
-            if (exists && filter < filters) *(unsigned*)(to + filter * pixels_y) = pairs[i];
-            continue;
-        }
-        // after it each lane has one pixel of two filters
-        const unsigned other = __shfl_xor_sync(0xffffffffu, pairs[i], 4);
-        const bool odd = lane & 4;
-        if (exists && 2 * i < filters) to[2 * i * pixels_y] = (element)(odd ? other >> 16 : pairs[i]);
-        if (exists && 2 * i + 1 < filters) to[(2 * i + 1) * pixels_y] = (element)(odd ? pairs[i] >> 16 : other);
-    }
+        index_t pixels_y, int lane) {
+    const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+    if (exists && lane / 4 < filters) *(uint4*)(to + lane / 4 * pixels_y) = eight;
 }
 
 // The words that store_filters would store there, of `from`; zeros where nothing exists.
-__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y, int unit,
+__device__ __forceinline__ uint4 load_filters(const element* from, bool exists, int filters, index_t pixels_y,
         int lane) {
-    if (unit == 8) {
-        uint4 eight = make_uint4(0u, 0u, 0u, 0u);
-        if (exists && lane / 4 < filters) eight = *(const uint4*)(from + lane / 4 * pixels_y);
-        return regroup(eight.x, eight.y, eight.z, eight.w, lane % 4);
-    }
-    unsigned pairs[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (unit == 2) {
-            const int filter = 2 * i + lane / 4 % 2;
-            pairs[i] = exists && filter < filters ? *(const unsigned*)(from + filter * pixels_y) : 0u;
-            continue;
-        }
-        const unsigned first = exists && 2 * i < filters ? from[2 * i * pixels_y] : 0u;
-        const unsigned second = exists && 2 * i + 1 < filters ? from[(2 * i + 1) * pixels_y] : 0u;
-        const bool odd = lane & 4;
-        const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? first : second, 4);
-        pairs[i] = odd ? other | second << 16 : first | other << 16;
-    }
-    return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
+    uint4 eight = make_uint4(0u, 0u, 0u, 0u);
+    if (exists && lane / 4 < filters) eight = *(const uint4*)(from + lane / 4 * pixels_y);
+    return regroup(eight.x, eight.y, eight.z, eight.w, lane % 4);
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+// Asks for a stage: a slice of channels of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, int tile, int step, int image_tiles) {
+    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, of_pixels = tile / FILTER_TILES;
+    const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
+    wc_barrier_expect(filled, STAGE_BYTES);
+#pragma unroll
+    for (int planes = 0; planes < PLANES; ++planes) {
+        const int first = place + planes * 64;
+        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, image);
+    }
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
+// ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
-    int stage = 0;
+    int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, of_pixels = tile / FILTER_TILES;
-        const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
         for (int step = 0; step < STEPS; ++step) {
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-#pragma unroll
-            for (int planes = 0; planes < PLANES; ++planes) {
-                const int first = place + planes * 64;
-                wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled + stage, first, step * PLANE_CHANNELS, image);
+            if (asked > 0) {
+                --asked;
+            } else {
+                wc_barrier_wait(freed + stage, parity);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, image_tiles);
             }
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, step * SLICE, 0, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -258,6 +217,13 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        if (blockIdx.x < tiles) {
+            // the first stages of its first tile, which nobody has to free
+#pragma unroll 1
+            for (int stage = 0; stage < FIRST_STAGES; ++stage)
+                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage,
+                    image_tiles);
+        }
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -289,14 +255,12 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
 
             // the sums to where they belong
             const index_t pixels_y = (index_t)P * Q;
-            // pixels of a filter that a lane stores at once
-            const int unit = pixels_y % 8 == 0 ? 8 : pixels_y % 2 == 0 ? 2 : 1;
-            const int lane_stored = stored_pixel(unit, lane);
+            const int lane_stored = stored_pixel(lane);
 #pragma unroll
             for (int n = 0; n < SUMS / 4; n += 4) {
                 // the place in y of what this lane stores of four matrices' pixels, in the first filter
                 const index_t stored = first_pixel + n * 8 + lane_stored;
-                const index_t stored_at = stored / pixels_y * K * pixels_y + stored % pixels_y;
+                const index_t stored_at = stored + (index_t)image_of * (K - 1) * pixels_y;
 #pragma unroll
                 for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
@@ -305,7 +269,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                         const int first_k = first_filter + m * 64 + warp * 16 + half * 8;
                         const index_t at = stored_at + first_k * pixels_y;
                         const uint4 loaded =
-                            load_filters(residual + at, stored < image_end, K - first_k, pixels_y, unit, lane);
+                            load_filters(residual + at, stored < image_end, K - first_k, pixels_y, lane);
                         const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                         unsigned words[4];
 #pragma unroll
@@ -316,7 +280,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                                 wc_half_low_to_float(added[i])),
                                 finish(sums[m][sum + 1], biases[m][half], wc_half_high_to_float(added[i])));
                         }
-                        store_filters(y + at, stored < image_end, K - first_k, words, pixels_y, unit, lane);
+                        store_filters(y + at, stored < image_end, K - first_k, words, pixels_y, lane);
                     }
                 }
             }

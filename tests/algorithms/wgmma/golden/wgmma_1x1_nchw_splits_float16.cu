@@ -36,6 +36,7 @@ constexpr int TILE_PIXELS = 128;                // pixels of a tile, all of one 
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
+constexpr int FIRST_STAGES = 3;                 // that are asked for before a block's threads meet
 constexpr int SPLITS = 3;                       // blocks that share a sum
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
 constexpr int PLANES = 2;                       // times 64 pixels: a stage's,
@@ -63,6 +64,8 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ const float* wc_stored_by_launch(const float* address) { asm volatile("griddepcontrol.wait;" : "+l"(address) : : "memory"); return address; }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
@@ -74,25 +77,35 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+// Asks for a stage: a slice of channels of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, int tile, int step, int image_tiles) {
+    const int first_filter = 0, of_pixels = tile / SPLITS;
+    const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
+    wc_barrier_expect(filled, STAGE_BYTES);
+#pragma unroll
+    for (int planes = 0; planes < PLANES; ++planes) {
+        const int first = place + planes * GROUP_PIXELS;
+        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, image);
+    }
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
+// ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
-    int stage = 0;
+    int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = 0, of_pixels = tile / SPLITS;
-        const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
         const int split = tile % SPLITS;
         for (int step = STEPS * split / SPLITS; step < STEPS * (split + 1) / SPLITS; ++step) {
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-#pragma unroll
-            for (int planes = 0; planes < PLANES; ++planes) {
-                const int first = place + planes * GROUP_PIXELS;
-                wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled + stage, first, step * PLANE_CHANNELS, image);
+            if (asked > 0) {
+                --asked;
+            } else {
+                wc_barrier_wait(freed + stage, parity);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, image_tiles);
             }
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, step * SLICE, 0, first_filter);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -149,6 +162,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         float* __restrict__ partial_sums, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
+    wc_launch_next();       // the parts are added when this one has ended
     const index_t pixels = (index_t)N * P * Q;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * SPLITS;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
@@ -159,6 +173,14 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        if (blockIdx.x < tiles) {
+            // the first stages of its first tile, which nobody has to free
+            const int first_step = STEPS * (blockIdx.x % SPLITS) / SPLITS;
+#pragma unroll 1
+            for (int stage = 0; stage < FIRST_STAGES; ++stage)
+                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x,
+                    first_step + stage, image_tiles);
+        }
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -207,9 +229,10 @@ extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 add_partial_sums(float* __restrict__ partial_sums, unsigned short* __restrict__ y, int N, int P, int Q) {
     const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
     if (i >= outputs) return;
-    float sum = partial_sums[i];
+    const float* const parts = wc_stored_by_launch(partial_sums);       // when the launch before has ended
+    float sum = parts[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += parts[(long long)split * outputs + i];
     const index_t pixels_y = (index_t)P * Q, pixels = N * pixels_y, k = i / pixels, pixel = i % pixels;
     const index_t at = (pixel / pixels_y * K + k) * pixels_y + pixel % pixels_y;
     y[at] = wc_float_to_half(sum);

@@ -47,6 +47,7 @@ constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 61440;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
 constexpr int STAGES = 6;                       // of the ring of filters: a slice of several taps each
+constexpr int FIRST_STAGES = 5;                 // that are asked for before a block's threads meet
 constexpr int STAGE_TAPS = 2;                   // taps whose channels fill a slice, which a stage has
 constexpr int SPARE_ROWS = 16;                  // of a buffer, from one group's to the next one's
 constexpr int TAPS = 9;                         // of a filter
@@ -100,31 +101,49 @@ __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
+// Asks for a box: a slice of the pixels that a tile's windows cover.
+__device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        int tile, int slice, int tiles_down, int tiles_across) {
+    const int place = tile, image = place / (tiles_across * tiles_down);
+    const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+    wc_barrier_expect(filled, BOX_BYTES);
+    wc_tma_load_4(to, x_map, filled, slice * SLICE, first_q - PAD_LEFT, first_p - PAD_TOP, image);
+}
+
+// Asks for a stage of filters: a slice of several taps of a tile's.
+__device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
+        int tap) {
+    const int first_filter = 0;
+    wc_barrier_expect(filled, FILTER_BYTES);
+    wc_tma_load_2(to, filter_map, filled, tap * C, first_filter);
+}
+
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
-// them.
+// them; the first ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
         unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
-    int box = 0, stage = 0;
+    int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = 0, place = tile;
-        const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
-        const int image = place / (tiles_across * tiles_down);
         for (int slice = 0; slice < SLICES; ++slice) {
-            wc_barrier_wait(freed_boxes + box, box_parity);
-            wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
-                first_p - PAD_TOP, image);
+            if (asked_boxes > 0) {
+                --asked_boxes;
+            } else {
+                wc_barrier_wait(freed_boxes + box, box_parity);
+                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, tiles_down, tiles_across);
+            }
             if (++box == BOXES) {
                 box = 0;
                 box_parity ^= 1;
             }
             for (int tap = 0; tap < TAPS; tap += STAGE_TAPS) {
-                wc_barrier_wait(freed + stage, parity);
-                wc_barrier_expect(filled + stage, FILTER_BYTES);
-                wc_tma_load_2(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage, tap * C,
-                    first_filter);
+                if (asked > 0) {
+                    --asked;
+                } else {
+                    wc_barrier_wait(freed + stage, parity);
+                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tap);
+                }
                 if (++stage == STAGES) {
                     stage = 0;
                     parity ^= 1;
@@ -235,6 +254,14 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        // the first box of its first tile, and filters of the first taps, which nobody has to free
+        if (blockIdx.x < tiles) {
+            copy_box(shared, filled_boxes, &x_map, blockIdx.x, 0, tiles_down, tiles_across);
+#pragma unroll 1
+            for (int stage = 0; stage < FIRST_STAGES; ++stage)
+                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map,
+                    stage * STAGE_TAPS);
+        }
     }
     __syncthreads();
     if (threadIdx.x < 128) {

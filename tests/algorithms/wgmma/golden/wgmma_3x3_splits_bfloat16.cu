@@ -44,6 +44,7 @@ constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 6;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
+constexpr int FIRST_STAGES = 6;                 // that are asked for before a block's threads meet
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int PIXEL_BYTES = 8192;               // from one buffer of pixels to the next
 constexpr int BARRIERS = 147456;                // where the barriers begin
@@ -73,6 +74,8 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ const float* wc_stored_by_launch(const float* address) { asm volatile("griddepcontrol.wait;" : "+l"(address) : : "memory"); return address; }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int c, int w, int h, int n, unsigned short tap_w, unsigned short tap_h) { asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5, %6}], [%2], { %7, %8};" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c), "r"(w), "r"(h), "r"(n), "h"(tap_w), "h"(tap_h) : "memory"); }
@@ -89,25 +92,35 @@ __device__ __forceinline__ int output_of(int column, int first_pixel, int pixels
     return first_pixel + column < pixels ? first_pixel + column : -1;
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
+// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, int tile, int step, int P, int Q) {
+    const int first_filter = tile % FILTER_TILES * TILE_FILTERS,
+        first_pixel = tile / (FILTER_TILES * SPLITS) * TILE_PIXELS;
+    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+    const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
+    const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
+    wc_barrier_expect(filled, STAGE_BYTES);
+    wc_tma_load_im2col(to, x_map, filled, channel, left, top, image,
+                       (unsigned short)(tap % S), (unsigned short)(tap / S));
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
+// ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
-    int stage = 0;
+    int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS,
-            first_pixel = tile / (FILTER_TILES * SPLITS) * TILE_PIXELS;
-        const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-        const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
         const int split = tile / FILTER_TILES % SPLITS;
         for (int step = STEPS * split / SPLITS; step < STEPS * (split + 1) / SPLITS; ++step) {
-            const int tap = step / SLICES, channel = step % SLICES * SLICE;
-            unsigned char* const to = ring + stage * STAGE_BYTES;
-            wc_barrier_wait(freed + stage, parity);
-            wc_barrier_expect(filled + stage, STAGE_BYTES);
-            wc_tma_load_im2col(to, x_map, filled + stage, channel, left, top, image,
-                                  (unsigned short)(tap % S), (unsigned short)(tap / S));
-            wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled + stage, channel, tap, first_filter);
+            if (asked > 0) {
+                --asked;
+            } else {
+                wc_barrier_wait(freed + stage, parity);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, P, Q);
+            }
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -166,6 +179,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         float* __restrict__ partial_sums, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
+    wc_launch_next();       // the parts are added when this one has ended
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * (FILTER_TILES * SPLITS);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;
@@ -175,6 +189,12 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        // the first stages of its first tile, which nobody has to free
+        const int first_step = STEPS * (blockIdx.x / FILTER_TILES % SPLITS) / SPLITS;
+#pragma unroll 1
+        for (int stage = 0; stage < FIRST_STAGES; ++stage)
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x,
+                first_step + stage, P, Q);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -224,9 +244,10 @@ add_partial_sums(float* __restrict__ partial_sums, const unsigned short* __restr
         unsigned short* __restrict__ y, int N, int P, int Q) {
     const index_t outputs = (index_t)N * P * Q * K, i = (index_t)blockIdx.x * SIDE_THREADS + threadIdx.x;
     if (i >= outputs) return;
-    float sum = partial_sums[i];
+    const float* const parts = wc_stored_by_launch(partial_sums);       // when the launch before has ended
+    float sum = parts[i];
 #pragma unroll
-    for (int split = 1; split < SPLITS; ++split) sum += partial_sums[(long long)split * outputs + i];
+    for (int split = 1; split < SPLITS; ++split) sum += parts[(long long)split * outputs + i];
     const index_t at = i, k = i % K;
     y[at] = wc_float_to_bfloat16(finish(sum, wc_bfloat16_to_float(__ldg(bias + k))));
 }

@@ -47,6 +47,7 @@ constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 23040;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter plane's taps
 constexpr int STAGES = 6;                       // of the ring of filters: a slice of a tap each
+constexpr int FIRST_STAGES = 6;                 // that are asked for before a block's threads meet
 constexpr int PIXEL_BYTES = 23552;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
 constexpr int BARRIERS = 145408;                // where the barriers begin
@@ -82,6 +83,8 @@ __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mb
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_launch_next() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+__device__ __forceinline__ void wc_wait_for_launch() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 232;"); }
 __device__ __forceinline__ void wc_tma_load_3(void* to, const TensorMap* map, unsigned long long* barrier, int c0, int c1, int c2) { asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, { %3, %4, %5}], [%2];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(map), "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(c0), "r"(c1), "r"(c2) : "memory"); }
@@ -163,33 +166,53 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
     return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
+// Asks for a box: a slice of the pixels that a tile's windows cover.
+__device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        int tile, int slice, int t, int tiles_down, int tiles_across, int Z) {
+    const int place = tile, plane = place / (tiles_across * tiles_down), image = plane / Z;
+    const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+    const int front = plane % Z - PAD_FRONT + t;
+    wc_barrier_expect(filled, BOX_BYTES);
+    wc_tma_load_5(to, x_map, filled, slice * SLICE, first_q - PAD_LEFT, first_p - PAD_TOP, front, image);
+}
+
+// Asks for a stage of filters: a slice of a tap of a tile's.
+__device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
+        int slice, int t, int tap) {
+    const int first_filter = 0;
+    wc_barrier_expect(filled, FILTER_BYTES);
+    wc_tma_load_3(to, filter_map, filled, slice * SLICE, (t * (R * S) + tap), first_filter);
+}
+
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
-// them.
+// them; the first ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
         unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across, int Z) {
-    int box = 0, stage = 0;
+    int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = 0, place = tile;
-        const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
-        const int plane = place / (tiles_across * tiles_down), image = plane / Z;
         for (int part = 0; part < T; ++part) {
             const int slice = part / T, t = part % T;
-            const int front = plane % Z - PAD_FRONT + t;
-            wc_barrier_wait(freed_boxes + box, box_parity);
-            wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tma_load_5(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q - PAD_LEFT,
-                first_p - PAD_TOP, front, image);
+            if (asked_boxes > 0) {
+                --asked_boxes;
+            } else {
+                wc_barrier_wait(freed_boxes + box, box_parity);
+                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, t, tiles_down,
+                    tiles_across, Z);
+            }
             if (++box == BOXES) {
                 box = 0;
                 box_parity ^= 1;
             }
             for (int tap = 0; tap < R * S; ++tap) {
-                wc_barrier_wait(freed + stage, parity);
-                wc_barrier_expect(filled + stage, FILTER_BYTES);
-                wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
-                    slice * SLICE, t * (R * S) + tap, first_filter);
+                if (asked > 0) {
+                    --asked;
+                } else {
+                    wc_barrier_wait(freed + stage, parity);
+                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, slice,
+                        t, tap);
+                }
                 if (++stage == STAGES) {
                     stage = 0;
                     parity ^= 1;
@@ -309,6 +332,7 @@ __device__ __forceinline__ int in_tile(int pixel, int channel) {
 // x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int D, int H, int W) {
+    wc_launch_next();       // which waits for the end of this one
     __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
     constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
     const index_t pixels_x = (index_t)D * H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
@@ -342,6 +366,7 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int Z,
         int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
+    wc_wait_for_launch();       // for x_nhwc
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * Z * tiles_down * tiles_across;
     unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
@@ -358,6 +383,14 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        // the first box of its first tile, and filters of the first taps, which nobody has to free
+        if (blockIdx.x < tiles) {
+            copy_box(shared, filled_boxes, &x_map, blockIdx.x, 0, 0, tiles_down, tiles_across, Z);
+#pragma unroll 1
+            for (int stage = 0; stage < FIRST_STAGES; ++stage)
+                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map, 0, 0,
+                    stage);
+        }
     }
     __syncthreads();
     if (threadIdx.x < 128) {

@@ -47,6 +47,7 @@ constexpr int BOX_COLUMNS = 20;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 35840;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter column's taps
 constexpr int STAGES = 6;                       // of the ring of filters: a slice of a tap each
+constexpr int FIRST_STAGES = 5;                 // that are asked for before a block's threads meet
 constexpr int TAPS = 25;                        // of a filter
 constexpr int PIXEL_BYTES = 35840;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
@@ -92,32 +93,52 @@ __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
+// Asks for a box: a slice of the pixels that a tile's windows cover.
+__device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        int tile, int slice, int s, int tiles_down, int tiles_across) {
+    const int place = tile / FILTER_TILES, image = place / (tiles_across * tiles_down);
+    const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+    wc_barrier_expect(filled, BOX_BYTES);
+    wc_tma_load_4(to, x_map, filled, slice * SLICE, first_q + s, first_p, image);
+}
+
+// Asks for a stage of filters: a slice of a tap of a tile's.
+__device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
+        int tile, int slice, int tap) {
+    const int first_filter = tile % FILTER_TILES * TILE_FILTERS;
+    wc_barrier_expect(filled, FILTER_BYTES);
+    wc_tma_load_3(to, filter_map, filled, slice * SLICE, tap, first_filter);
+}
+
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
-// them.
+// them; the first ones have been asked for.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
         unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
-    int box = 0, stage = 0;
+    int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_filter = tile % FILTER_TILES * TILE_FILTERS, place = tile / FILTER_TILES;
-        const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
-        const int image = place / (tiles_across * tiles_down);
         for (int part = 0; part < SLICES * S; ++part) {
             const int slice = part / S, s = part % S;
-            wc_barrier_wait(freed_boxes + box, box_parity);
-            wc_barrier_expect(filled_boxes + box, BOX_BYTES);
-            wc_tma_load_4(shared + box * PIXEL_BYTES, x_map, filled_boxes + box, slice * SLICE, first_q + s, first_p,
-                image);
+            if (asked_boxes > 0) {
+                --asked_boxes;
+            } else {
+                wc_barrier_wait(freed_boxes + box, box_parity);
+                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, s, tiles_down,
+                    tiles_across);
+            }
             if (++box == BOXES) {
                 box = 0;
                 box_parity ^= 1;
             }
             for (int tap = s; tap < TAPS; tap += S) {
-                wc_barrier_wait(freed + stage, parity);
-                wc_barrier_expect(filled + stage, FILTER_BYTES);
-                wc_tma_load_3(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filter_map, filled + stage,
-                    slice * SLICE, tap, first_filter);
+                if (asked > 0) {
+                    --asked;
+                } else {
+                    wc_barrier_wait(freed + stage, parity);
+                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tile,
+                        slice, tap);
+                }
                 if (++stage == STAGES) {
                     stage = 0;
                     parity ^= 1;
@@ -225,6 +246,14 @@ wgmma_5x5(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
+        // the first box of its first tile, and filters of the first taps, which nobody has to free
+        if (blockIdx.x < tiles) {
+            copy_box(shared, filled_boxes, &x_map, blockIdx.x, 0, 0, tiles_down, tiles_across);
+#pragma unroll 1
+            for (int stage = 0; stage < FIRST_STAGES; ++stage)
+                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map,
+                    blockIdx.x, 0, stage * S);
+        }
     }
     __syncthreads();
     if (threadIdx.x < 128) {
