@@ -41,7 +41,7 @@ constexpr int TILE_PIXELS = 256;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 3;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
-constexpr int FIRST_STAGES = 3;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
 constexpr int PIXEL_BYTES = 32768;              // from one buffer of pixels to the next
 constexpr int BARRIERS = 122880;                // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
@@ -146,14 +146,22 @@ __device__ __forceinline__ void store_filters(element* to, bool exists, int filt
     }
 }
 
+// Where the copies of a tile begin.
+struct Tile {
+    int first_filter, first_pixel;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile) {
+    return {tile % FILTER_TILES * TILE_FILTERS, tile / FILTER_TILES * TILE_PIXELS};
+}
+
 // Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step) {
-    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+        const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step / SLICES, channel = step % SLICES * SLICE;
     wc_barrier_expect(filled, STAGE_BYTES);
-    wc_tma_load_2(to, x_map, filled, channel, first_pixel);
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+    wc_tma_load_2(to, x_map, filled, channel, tile.first_pixel);
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
@@ -162,7 +170,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
     int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number);
         for (int step = 0; step < STEPS; ++step) {
             if (asked > 0) {
                 --asked;
@@ -307,9 +316,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         wc_fence_barrier_init();
         // the first stages of its first tile, which nobody has to free
+        const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1
         for (int stage = 0; stage < FIRST_STAGES; ++stage)
-            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage);
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, stage);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

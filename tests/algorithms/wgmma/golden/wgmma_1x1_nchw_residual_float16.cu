@@ -122,18 +122,26 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
     return regroup(eight.x, eight.y, eight.z, eight.w, lane % 4);
 }
 
+// Where the copies of a tile begin.
+struct Tile {
+    int first_filter, image, first_pixel;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int image_tiles) {
+    const int of_pixels = tile / FILTER_TILES;
+    return {tile % FILTER_TILES * TILE_FILTERS, of_pixels / image_tiles, of_pixels % image_tiles * TILE_PIXELS};
+}
+
 // Asks for a stage: a slice of channels of a tile's pixels, and that of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step, int image_tiles) {
-    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, of_pixels = tile / FILTER_TILES;
-    const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
+        const TensorMap* filter_map, const Tile& tile, int step) {
     wc_barrier_expect(filled, STAGE_BYTES);
 #pragma unroll
     for (int planes = 0; planes < PLANES; ++planes) {
-        const int first = place + planes * 64;
-        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, image);
+        const int first = tile.first_pixel + planes * 64;
+        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, tile.image);
     }
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, first_filter);
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
@@ -142,13 +150,14 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
     int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, image_tiles);
         for (int step = 0; step < STEPS; ++step) {
             if (asked > 0) {
                 --asked;
             } else {
                 wc_barrier_wait(freed + stage, parity);
-                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, image_tiles);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
             }
             if (++stage == STAGES) {
                 stage = 0;
@@ -219,10 +228,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_fence_barrier_init();
         if (blockIdx.x < tiles) {
             // the first stages of its first tile, which nobody has to free
+            const Tile tile = tile_of(blockIdx.x, image_tiles);
 #pragma unroll 1
             for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage,
-                    image_tiles);
+                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, stage);
         }
     }
     __syncthreads();

@@ -36,7 +36,7 @@ constexpr int TILE_PIXELS = 128;                // pixels of a tile, all of one 
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
-constexpr int FIRST_STAGES = 3;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
 constexpr int SPLITS = 3;                       // blocks that share a sum
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
 constexpr int PLANES = 2;                       // times 64 pixels: a stage's,
@@ -77,18 +77,26 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
+// Where the copies of a tile begin.
+struct Tile {
+    int first_filter, image, first_pixel;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int image_tiles) {
+    const int of_pixels = tile / SPLITS;
+    return {0, of_pixels / image_tiles, of_pixels % image_tiles * TILE_PIXELS};
+}
+
 // Asks for a stage: a slice of channels of a tile's pixels, and that of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step, int image_tiles) {
-    const int first_filter = 0, of_pixels = tile / SPLITS;
-    const int image = of_pixels / image_tiles, place = of_pixels % image_tiles * TILE_PIXELS;
+        const TensorMap* filter_map, const Tile& tile, int step) {
     wc_barrier_expect(filled, STAGE_BYTES);
 #pragma unroll
     for (int planes = 0; planes < PLANES; ++planes) {
-        const int first = place + planes * GROUP_PIXELS;
-        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, image);
+        const int first = tile.first_pixel + planes * GROUP_PIXELS;
+        wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, tile.image);
     }
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, first_filter);
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
@@ -97,14 +105,15 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
     int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int split = tile % SPLITS;
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, image_tiles);
+        const int split = number % SPLITS;
         for (int step = STEPS * split / SPLITS; step < STEPS * (split + 1) / SPLITS; ++step) {
             if (asked > 0) {
                 --asked;
             } else {
                 wc_barrier_wait(freed + stage, parity);
-                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, image_tiles);
+                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
             }
             if (++stage == STAGES) {
                 stage = 0;
@@ -175,11 +184,11 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_fence_barrier_init();
         if (blockIdx.x < tiles) {
             // the first stages of its first tile, which nobody has to free
+            const Tile tile = tile_of(blockIdx.x, image_tiles);
             const int first_step = STEPS * (blockIdx.x % SPLITS) / SPLITS;
 #pragma unroll 1
             for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x,
-                    first_step + stage, image_tiles);
+                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, first_step + stage);
         }
     }
     __syncthreads();

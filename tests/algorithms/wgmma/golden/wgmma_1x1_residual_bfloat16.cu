@@ -102,14 +102,22 @@ __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
+// Where the copies of a tile begin.
+struct Tile {
+    int first_filter, first_pixel;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile) {
+    return {tile % FILTER_TILES * TILE_FILTERS, tile / FILTER_TILES * TILE_PIXELS};
+}
+
 // Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step) {
-    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+        const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step, channel = 0;
     wc_barrier_expect(filled, STAGE_BYTES);
-    wc_tma_load_2(to, x_map, filled, channel, first_pixel);
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+    wc_tma_load_2(to, x_map, filled, channel, tile.first_pixel);
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
@@ -118,7 +126,8 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
         const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
     int stage = 0, asked = FIRST_STAGES;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number);
         for (int step = 0; step < STEPS; ++step) {
             if (asked > 0) {
                 --asked;
@@ -195,9 +204,10 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         for (int buffer = 0; buffer < 4; ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED) + buffer, 1);
         wc_fence_barrier_init();
         // the first stages of its first tile, which nobody has to free
+        const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1
         for (int stage = 0; stage < FIRST_STAGES; ++stage)
-            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage);
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, stage);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

@@ -51,7 +51,7 @@ constexpr int BOX_COLUMNS = 58;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 66816;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
-constexpr int FIRST_STAGES = 4;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
 constexpr int SPARE_ROWS = 16;                  // of a buffer, from one group's to the next one's
 constexpr int TAPS = 9;                         // of a filter
 constexpr int PIXEL_BYTES = 68608;              // from one buffer of pixels to the next
@@ -112,21 +112,30 @@ __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
+// Where the copies of a tile begin: with its first window's first pixel.
+struct Tile {
+    int first_filter, image, top, left;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int tiles_down, int tiles_across) {
+    const int place = tile, image = place / (tiles_across * tiles_down);
+    const int top = place / tiles_across % tiles_down * ROWS - PAD_TOP,
+        left = place % tiles_across * COLUMNS - PAD_LEFT;
+    return {0, image, top, left};
+}
+
 // Asks for a box: a slice of the pixels that a tile's windows cover.
 __device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        int tile, int slice, int tiles_down, int tiles_across) {
-    const int place = tile, image = place / (tiles_across * tiles_down);
-    const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
+        const Tile& tile, int slice) {
     wc_barrier_expect(filled, BOX_BYTES);
-    wc_tma_load_4(to, x_map, filled, slice * SLICE, first_q - PAD_LEFT, first_p - PAD_TOP, image);
+    wc_tma_load_4(to, x_map, filled, slice * SLICE, tile.left, tile.top, tile.image);
 }
 
 // Asks for a stage of filters: a slice of a tap of a tile's.
 __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
-        int slice, int tap) {
-    const int first_filter = 0;
+        const Tile& tile, int slice, int tap) {
     wc_barrier_expect(filled, FILTER_BYTES);
-    wc_tma_load_3(to, filter_map, filled, slice * SLICE, tap, first_filter);
+    wc_tma_load_3(to, filter_map, filled, slice * SLICE, tap, tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
@@ -136,13 +145,14 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
     int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_down, tiles_across);
         for (int slice = 0; slice < SLICES; ++slice) {
             if (asked_boxes > 0) {
                 --asked_boxes;
             } else {
                 wc_barrier_wait(freed_boxes + box, box_parity);
-                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, tiles_down, tiles_across);
+                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice);
             }
             if (++box == BOXES) {
                 box = 0;
@@ -153,8 +163,8 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
                     --asked;
                 } else {
                     wc_barrier_wait(freed + stage, parity);
-                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, slice,
-                        tap);
+                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tile,
+                        slice, tap);
                 }
                 if (++stage == STAGES) {
                     stage = 0;
@@ -265,10 +275,11 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_fence_barrier_init();
         // the first box of its first tile, and filters of the first taps, which nobody has to free
         if (blockIdx.x < tiles) {
-            copy_box(shared, filled_boxes, &x_map, blockIdx.x, 0, tiles_down, tiles_across);
+            const Tile tile = tile_of(blockIdx.x, tiles_down, tiles_across);
+            copy_box(shared, filled_boxes, &x_map, tile, 0);
 #pragma unroll 1
             for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map, 0,
+                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map, tile, 0,
                     stage);
         }
     }

@@ -45,7 +45,6 @@ constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 6;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
-constexpr int FIRST_STAGES = 6;                 // that are asked for before a block's threads meet
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int PIXEL_BYTES = 8192;               // from one buffer of pixels to the next
 constexpr int BARRIERS = 147456;                // where the barriers begin
@@ -91,35 +90,38 @@ __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_g
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[32]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
-__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step, int P, int Q) {
-    const int first_filter = tile % FILTER_TILES * TILE_FILTERS,
-        first_pixel = tile / (FILTER_TILES * SPLITS) * TILE_PIXELS;
-    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+// Where the copies of a tile begin: with its first window's first pixel.
+struct Tile {
+    int first_filter, image, top, left;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int P, int Q) {
+    const int first_pixel = tile / (FILTER_TILES * SPLITS) * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    const int top = place / Q - PAD_TOP, left = place % Q - PAD_LEFT;                         // of the first window
-    wc_barrier_expect(filled, STAGE_BYTES);
-    wc_tma_load_im2col(to, x_map, filled, channel, left, top, image,
-                       (unsigned short)(tap % S), (unsigned short)(tap / S));
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+    return {tile % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
-// ones have been asked for.
+// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, const Tile& tile, int step) {
+    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+    wc_barrier_expect(filled, STAGE_BYTES);
+    wc_tma_load_im2col(to, x_map, filled, channel, tile.left, tile.top, tile.image,
+                       (unsigned short)(tap % S), (unsigned short)(tap / S));
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
-    int stage = 0, asked = FIRST_STAGES;
+    int stage = 0;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int split = tile / FILTER_TILES % SPLITS;
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, P, Q);
+        const int split = number / FILTER_TILES % SPLITS;
         for (int step = STEPS * split / SPLITS; step < STEPS * (split + 1) / SPLITS; ++step) {
-            if (asked > 0) {
-                --asked;
-            } else {
-                wc_barrier_wait(freed + stage, parity);
-                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, P, Q);
-            }
+            wc_barrier_wait(freed + stage, parity);
+            copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -259,12 +261,6 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        // the first stages of its first tile, which nobody has to free
-        const int first_step = STEPS * (blockIdx.x / FILTER_TILES % SPLITS) / SPLITS;
-#pragma unroll 1
-        for (int stage = 0; stage < FIRST_STAGES; ++stage)
-            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x,
-                first_step + stage, P, Q);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

@@ -49,7 +49,6 @@ constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 5;
 constexpr int STAGE_BYTES = 28672;              // of shared memory
-constexpr int FIRST_STAGES = 5;                 // that are asked for before a block's threads meet
 constexpr int PIXEL_BYTES = 12288;              // from one buffer of pixels to the next
 constexpr int STORE_PIXELS = 96;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
@@ -100,33 +99,37 @@ __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
-__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        const TensorMap* filter_map, int tile, int step, int P, int Q) {
-    const int first_filter = tile % FILTER_TILES * TILE_FILTERS, first_pixel = tile / FILTER_TILES * TILE_PIXELS;
-    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+// Where the copies of a tile begin: with its first window's first pixel.
+struct Tile {
+    int first_filter, image, top, left;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int P, int Q) {
+    const int first_pixel = tile / FILTER_TILES * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    const int top = place / Q * STRIDE_H - PAD_TOP, left = place % Q * STRIDE_W - PAD_LEFT;   // of the first window
-    wc_barrier_expect(filled, STAGE_BYTES);
-    wc_tma_load_im2col(to, x_map, filled, channel, left, top, image,
-                       (unsigned short)(tap % S), (unsigned short)(tap / S));
-    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, first_filter);
+    return {tile % FILTER_TILES * TILE_FILTERS, image, place / Q * STRIDE_H - PAD_TOP, place % Q * STRIDE_W - PAD_LEFT};
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
-// ones have been asked for.
+// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+__device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
+        const TensorMap* filter_map, const Tile& tile, int step) {
+    const int tap = step / SLICES, channel = step % SLICES * SLICE;
+    wc_barrier_expect(filled, STAGE_BYTES);
+    wc_tma_load_im2col(to, x_map, filled, channel, tile.left, tile.top, tile.image,
+                       (unsigned short)(tap % S), (unsigned short)(tap / S));
+    wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
+}
+
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int P, int Q) {
-    int stage = 0, asked = FIRST_STAGES;
+    int stage = 0;
     unsigned parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, P, Q);
         for (int step = 0; step < STEPS; ++step) {
-            if (asked > 0) {
-                --asked;
-            } else {
-                wc_barrier_wait(freed + stage, parity);
-                copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step, P, Q);
-            }
+            wc_barrier_wait(freed + stage, parity);
+            copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
             if (++stage == STAGES) {
                 stage = 0;
                 parity ^= 1;
@@ -194,10 +197,6 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        // the first stages of its first tile, which nobody has to free
-#pragma unroll 1
-        for (int stage = 0; stage < FIRST_STAGES; ++stage)
-            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, blockIdx.x, stage, P, Q);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

@@ -47,7 +47,7 @@ constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 23040;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter plane's taps
 constexpr int STAGES = 6;                       // of the ring of filters: a slice of a tap each
-constexpr int FIRST_STAGES = 6;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
 constexpr int PIXEL_BYTES = 23552;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
 constexpr int BARRIERS = 145408;                // where the barriers begin
@@ -166,22 +166,30 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
     return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
+// Where the copies of a tile begin: with its first window's first pixel.
+struct Tile {
+    int first_filter, image, plane, top, left;
+};
+
+__device__ __forceinline__ Tile tile_of(int tile, int tiles_down, int tiles_across, int Z) {
+    const int place = tile, image = place / (tiles_across * tiles_down) / Z;
+    const int top = place / tiles_across % tiles_down * ROWS - PAD_TOP,
+        left = place % tiles_across * COLUMNS - PAD_LEFT;
+    return {0, image, place / (tiles_across * tiles_down) % Z - PAD_FRONT, top, left};
+}
+
 // Asks for a box: a slice of the pixels that a tile's windows cover.
 __device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
-        int tile, int slice, int t, int tiles_down, int tiles_across, int Z) {
-    const int place = tile, plane = place / (tiles_across * tiles_down), image = plane / Z;
-    const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;
-    const int front = plane % Z - PAD_FRONT + t;
+        const Tile& tile, int slice, int t) {
     wc_barrier_expect(filled, BOX_BYTES);
-    wc_tma_load_5(to, x_map, filled, slice * SLICE, first_q - PAD_LEFT, first_p - PAD_TOP, front, image);
+    wc_tma_load_5(to, x_map, filled, slice * SLICE, tile.left, tile.top, tile.plane + t, tile.image);
 }
 
 // Asks for a stage of filters: a slice of a tap of a tile's.
 __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
-        int slice, int t, int tap) {
-    const int first_filter = 0;
+        const Tile& tile, int slice, int t, int tap) {
     wc_barrier_expect(filled, FILTER_BYTES);
-    wc_tma_load_3(to, filter_map, filled, slice * SLICE, (t * (R * S) + tap), first_filter);
+    wc_tma_load_3(to, filter_map, filled, slice * SLICE, (t * (R * S) + tap), tile.first_filter);
 }
 
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
@@ -191,15 +199,15 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across, int Z) {
     int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Tile tile = tile_of(number, tiles_down, tiles_across, Z);
         for (int part = 0; part < T; ++part) {
             const int slice = part / T, t = part % T;
             if (asked_boxes > 0) {
                 --asked_boxes;
             } else {
                 wc_barrier_wait(freed_boxes + box, box_parity);
-                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, t, tiles_down,
-                    tiles_across, Z);
+                copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, t);
             }
             if (++box == BOXES) {
                 box = 0;
@@ -210,8 +218,8 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
                     --asked;
                 } else {
                     wc_barrier_wait(freed + stage, parity);
-                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, slice,
-                        t, tap);
+                    copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tile,
+                        slice, t, tap);
                 }
                 if (++stage == STAGES) {
                     stage = 0;
@@ -385,11 +393,12 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
         wc_fence_barrier_init();
         // the first box of its first tile, and filters of the first taps, which nobody has to free
         if (blockIdx.x < tiles) {
-            copy_box(shared, filled_boxes, &x_map, blockIdx.x, 0, 0, tiles_down, tiles_across, Z);
+            const Tile tile = tile_of(blockIdx.x, tiles_down, tiles_across, Z);
+            copy_box(shared, filled_boxes, &x_map, tile, 0, 0);
 #pragma unroll 1
             for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map, 0, 0,
-                    stage);
+                copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, &filter_map, tile, 0,
+                    0, stage);
         }
     }
     __syncthreads();
