@@ -13,8 +13,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (BLOCK, QUAD, SLOTS, STRIP, WIDE, blocks_of, cell_of, chunks_of, fits, halo, holds_filters,
-                      is_unrolled, lies_together, matrices, piece_of, pixel_pieces, resident, resolved, store_width,
-                      widest_copy)
+                      is_unrolled, joined_spec, lies_together, matrices, most_joined, piece_of, pixel_pieces, resident,
+                      resolved, store_width, widest_copy)
 from .options import TapsOptions
 
 # (tile_p, tile_q, strips, warps): the larger ones first
@@ -56,7 +56,14 @@ COPIED = Waits(tile=308.0, start=3750.0, full_warps=5.17, exposed=2.14, hidden=0
 
 
 def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
-    """Every tile that fits: groups side by side where a group has few filters, filters in tiles that waste little."""
+    """Every tile that fits, of the layer's groups and of joined ones."""
+    for joined in sorted({1, most_joined(spec)}):
+        for options in _tiles(joined_spec(spec, TapsOptions(joined=joined))):
+            yield replace(options, joined=joined)
+
+
+def _tiles(spec: KernelSpec) -> Iterator[TapsOptions]:
+    """Groups side by side where a group has few filters, filters in tiles that waste little."""
     widths = [f for f in FILTERS if f < 2 * spec.filters or f == min(FILTERS)]
     least = min(-(-spec.filters // f) * f for f in widths)
     for filters in (f for f in widths if -(-spec.filters // f) * f <= 1.34 * least):
@@ -85,8 +92,12 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsOptions:
     if shape is None:
         return list(candidates(spec))[-1]
     shape = shape.with_batch(assumed_batch(shape))
-    found = min(candidates(spec), key=lambda options: cycles(spec, resolved(spec, options, shape), shape))
+    found = min(candidates(spec), key=lambda options: _estimated(joined_spec(spec, options), options, shape))
     return replace(found, store_vector=store_width(spec, shape)) if spec.layout is Layout.NCHW else found
+
+
+def _estimated(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
+    return cycles(spec, resolved(spec, options, shape), shape)
 
 
 def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:

@@ -43,6 +43,10 @@ class TapsNumbers:
     """What the templates of ``taps`` write besides the spec."""
 
     arguments: tuple[Argument, ...]
+    groups: int                 # of the products: several of the layer where these are joined,
+    channels: int               # their channels
+    filters: int                # and filters
+    lanes_each: int             # of four, which have a joined group's channels of a pixel, and its filters' sums
     threads: int
     cell: int                   # channels of a pixel that lie side by side in shared memory,
     cells: int                  # times which hold a group's
@@ -87,6 +91,18 @@ class TapsNumbers:
     registers: int
     batch: int = BATCH
     side_threads: int = SIDE_THREADS
+
+
+def joined_spec(spec: KernelSpec, options: TapsOptions) -> KernelSpec:
+    """The layer as its products see it: of ``joined`` times fewer groups. All functions below are of such a spec."""
+    return replace(spec, groups=spec.groups // options.joined) if options.joined > 1 else spec
+
+
+def most_joined(spec: KernelSpec) -> int:
+    """Groups of a layer that may be joined, as many as fill the channels of a row of matrices and its filters: in NHWC,
+    of two or four channels and as many filters each, whose sums are then a lane's own."""
+    several = WIDE // spec.channels if spec.channels in (2, 4) and spec.filters == spec.channels else 1
+    return several if spec.layout is Layout.NHWC and spec.groups % several == 0 else 1
 
 
 def cell_of(spec: KernelSpec) -> int:
@@ -304,8 +320,9 @@ def fits(spec: KernelSpec, options: TapsOptions) -> bool:
             and planned_registers(spec, options) <= MOST_REGISTERS)
 
 
-def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argument, ...]) -> TapsNumbers:
-    """All numbers of a plan whose values are resolved, and fit together."""
+def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argument, ...]) -> TapsNumbers:
+    """All numbers of a plan of a layer whose values are resolved, and fit together."""
+    spec = joined_spec(layer, options)
     rows, columns = matrices(spec, options)
     halo_rows, halo_columns = halo(spec, options)
     runs_across = options.tile_q // BLOCK
@@ -313,8 +330,9 @@ def make_numbers(spec: KernelSpec, options: TapsOptions, arguments: tuple[Argume
     pieces = cells * cell // piece_of(spec, options)
     padded = any(map(any, spec.padding))
     return TapsNumbers(
-        arguments=arguments, threads=LANES * options.warps, cell=cell, cells=cells, chunk_cells=DEPTH // cell,
-        chunks=chunks, guard_taps=is_guarded(spec), lane_offsets=has_lane_offsets(spec),
+        arguments=arguments, groups=spec.groups, channels=spec.channels, filters=spec.filters,
+        lanes_each=QUAD // options.joined, threads=LANES * options.warps, cell=cell, cells=cells,
+        chunk_cells=DEPTH // cell, chunks=chunks, guard_taps=is_guarded(spec), lane_offsets=has_lane_offsets(spec),
         held_offsets=holds_offsets(spec, options), held_filters=holds_filters(spec, options), zeros=loads_zeros(spec),
         piece=piece_of(spec, options), pieces=pieces,
         piece_channels=min(piece_of(spec, options), spec.channels),

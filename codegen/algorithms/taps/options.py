@@ -12,7 +12,8 @@ class TapsOptions:
     groups, by ``warps`` warps; a warp has ``strips`` strips of 16 outputs (two runs of eight columns) at once, of
     ``warp_groups`` groups. Pixels are copied ``vector`` channels at a time (1: one by one, on their way through
     registers) to one of ``buffers`` places in turn, outputs stored ``store_vector`` at a time: filters in NHWC, columns
-    in NCHW."""
+    in NCHW. ``joined`` groups of the layer are one of these groups: their channels share an instruction, and each has
+    zeros among the others' filters."""
 
     tile_p: int = 8
     tile_q: int = 32
@@ -25,3 +26,4 @@ class TapsOptions:
     vector: int = DERIVED
     store_vector: int = DERIVED
     min_blocks: int = DERIVED
+    joined: int = 1

@@ -27,8 +27,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice, instructions
 from .numbers import (BLOCK, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, WIDE,
-                      TapsNumbers, has_registers, make_numbers, matrices, pixel_pieces, planned_registers, resolved,
-                      shared_bytes, widest_copy)
+                      TapsNumbers, has_registers, joined_spec, make_numbers, matrices, most_joined, pixel_pieces,
+                      planned_registers, resolved, shared_bytes, widest_copy)
 from .options import TapsOptions
 
 FILTER = "filter"               # the program's name for the prepared filter
@@ -53,19 +53,32 @@ def supports(spec: KernelSpec) -> str | None:
 
 def plan(spec: KernelSpec, options: TapsOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
-    refusal = supports(spec) or _tile_refusal(spec, options)
+    refusal = supports(spec) or _join_refusal(spec, options)
+    joined = spec if refusal else joined_spec(spec, options)
+    refusal = refusal or _tile_refusal(joined, options)
     if refusal is None:
-        options = resolved(spec, options)
-        refusal = _layer_refusal(spec, options)
+        options = resolved(joined, options)
+        refusal = _layer_refusal(joined, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options)
     taken = named(arguments, "x", FILTER, "bias", "residual", "y", "N", "H", "W", "P", "Q", BORDER)
     numbers = make_numbers(spec, options, taken)
     program = Program(arguments=arguments, steps=(_launch(spec, options, numbers),),
-                      preparation=_preparation(spec, options, numbers))
+                      preparation=_preparation(options, numbers))
     return KernelPlan(spec=spec, options=options, numbers=numbers, templates=("taps/kernel.cu.jinja",), program=program,
                       cost=_cost(spec, options, numbers), phrase=_phrase(options, numbers))
+
+
+def _join_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
+    """Whether groups can share an instruction."""
+    if options.joined == 1:
+        return None
+    possible = most_joined(spec)
+    if options.joined != possible:
+        return (f"joined = {options.joined} for {spec.groups} groups of {spec.channels} channels and {spec.filters} "
+                f"filters ({possible if possible > 1 else 'groups of 2 or 4 of both, of NHWC, are joined'})")
+    return None
 
 
 def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
@@ -117,16 +130,16 @@ def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
 
 def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
-    beside = numbers.n_tiles * (spec.groups // options.groups_tile)
+    beside = numbers.n_tiles * (numbers.groups // options.groups_tile)
     grid = staying_grid(spec, (options.tile_p, options.tile_q), beside, options.min_blocks)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
 
 
-def _preparation(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Preparation:
+def _preparation(options: TapsOptions, numbers: TapsNumbers) -> Preparation:
     """The filter as [group][tile of filters][instruction][eight filters][filter][fours of its products], filled up with
     zeros."""
-    cells = spec.groups * numbers.n_tiles * numbers.group_filters
+    cells = numbers.groups * numbers.n_tiles * numbers.group_filters
     grid = (Blocks(times=-(-cells // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * SLOTS * cells))
@@ -134,7 +147,8 @@ def _preparation(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -
 
 def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
     """Of a warp's sums; a product of matrices counts as the FMAs of a lane that it stands for."""
-    rows, columns = matrices(spec, options)
+    joined = joined_spec(spec, options)
+    rows, columns = matrices(joined, options)
     products = numbers.chunks * DEPTH
     loads = options.strips * (1 if numbers.cell == WIDE else 2) + (0 if numbers.held_filters else numbers.blocks)
     return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters of "
@@ -142,7 +156,7 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
                 warp_loads=numbers.chunks * loads * options.warp_groups,
                 shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
                 direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4,
-                no_spills=has_registers(spec, options))
+                no_spills=has_registers(joined, options))
 
 
 def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:
@@ -159,7 +173,7 @@ def space(spec: KernelSpec) -> Iterable[TapsOptions]:
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     """choice.instructions of this plan."""
-    return instructions(plan.spec, plan.options, shape)
+    return instructions(joined_spec(plan.spec, plan.options), plan.options, shape)
 
 
 ALGORITHM = Algorithm(name="taps", summary="up to 32 channels a group, 16 bits: pixels in shared memory for all taps",

@@ -10,7 +10,7 @@ from tests.axes import BORDERS, DENSE_LAYER, DTYPES, LAYOUTS, PADDINGS, WITH_RES
 # (C, K, groups): every width of a cell and of a copy, filters that fill a tile and that do not, groups side by side
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 5, 1), (32, 32, 8), (12, 24, 4), (16, 64, 4), (8, 6, 2),
             (24, 72, 6), (16, 16, 2), (64, 64, 4), (64, 32, 2), (24, 40, 2), (30, 24, 3),
-            (48, 16, 2))
+            (48, 16, 2), (32, 32, 16))
 NAMES = ("tile_p", "tile_q", "tile_filters", "strips", "warps")
 TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 1), (2, 16, 16, 2, 3),
          (3, 64, 48, 2, 4), (4, 8, 16, 2, 2), (4, 56, 24, 2, 7))
@@ -18,14 +18,17 @@ AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4), "vector": (0, 1),
-    "buffers": (1, 2)}
+    "buffers": (1, 2), "joined": (False, True)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
     """Groups side by side, all filters of each in the tile; a warp has as many at once as the planner would take."""
     found = dict(zip(NAMES, row["tile"]))
-    filters = row["channels"][1] // row["channels"][2]
+    channels, filters = (n // row["channels"][2] for n in row["channels"][:2])
+    if row.get("joined") and row["layout"] == "NHWC" and channels == filters in (2, 4):
+        found["joined"] = 8 // channels
+        channels = filters = 8
     if row["groups_tile"] > 1:
         found["groups_tile"] = row["groups_tile"]
         found["tile_filters"] = -(-filters // 8) * 8
@@ -34,7 +37,6 @@ def values(row: Row) -> dict[str, Any]:
         found["groups_tile"] = found["warp_groups"] = 1
     if row["vector"]:           # narrower copies than the channels allow; 0: the planner's own
         found["vector"] = row["vector"]
-    channels = row["channels"][0] // row["channels"][2]
     copied = row["layout"] == "NHWC" and channels % 4 == 0 and row["padding_mode"] != "constant" and not row["vector"]
     return {**found, "buffers": row["buffers"] if copied else 1}
 
@@ -55,7 +57,8 @@ def draw(choose: Choose, layer: Row) -> dict[str, Any]:
 
 
 def variants() -> Iterable[Row]:
-    """Every tile in both layouts, whole groups and one, with every way of copying pixels and storing outputs."""
+    """Every tile in both layouts, whole groups and one, with every way of copying pixels and storing outputs; joined
+    groups."""
     for i, tile in enumerate(TILES * 2):
         yield dict(filter=((3, 3), (2, 3), (5, 2))[i % 3], channels=CHANNELS[i % len(CHANNELS)],
                    padding=PADDINGS[i % 4],
@@ -63,7 +66,12 @@ def variants() -> Iterable[Row]:
                    dtype=DTYPES[1 + i % 2], layout=LAYOUTS[(i + i // len(TILES)) % 2], stride=1 + i % 2,
                    dilation=1 + i // 2 % 2, tile=tile,
                    groups_tile=2 if CHANNELS[i % len(CHANNELS)][2] % 2 == 0 and i % 3 else 1, vector=0,
-                   buffers=1 + i // 3 % 2)
+                   buffers=1 + i // 3 % 2, joined=False)
+    for i, channels in enumerate(((32, 32, 8), (32, 32, 16)) * 2):
+        yield dict(filter=((3, 3), (5, 2))[i // 2], channels=channels, padding=PADDINGS[1 + i % 2],
+                   padding_mode=BORDERS[i], epilogue=WITH_RESIDUAL[i], dtype=DTYPES[1 + i % 2], layout="NHWC",
+                   stride=1 + i % 2, dilation=1 + i // 3, tile=TILES[i], groups_tile=(1, 2, 4, 4)[i], vector=0,
+                   buffers=1 + i % 2, joined=True)
 
 
 ROWS = {"taps": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,

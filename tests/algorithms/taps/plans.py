@@ -23,6 +23,9 @@ def plans() -> dict[str, KernelPlan]:
                                                                layout="NHWC"),
         "taps_3x3_three_channels_bfloat16_nchw": _taps(3, 32, 3, 224, BIAS, padding=1, stride=2, dtype="bfloat16"),
         "taps_3x3_groups_of_four_float16_nhwc": _taps(128, 128, 3, 56, padding=1, groups=32, layout="NHWC"),
+        "taps_3x3_groups_of_four_to_eight_float16_nhwc": _taps(128, 256, 3, 28, padding=1, groups=32, layout="NHWC"),
+        "taps_3x3_groups_of_two_residual_bfloat16_nhwc": _taps(64, 64, 3, 28, BIAS, RESIDUAL, padding=1, groups=32,
+                                                               layout="NHWC", dtype="bfloat16"),
         "taps_3x3_groups_of_eight_float16_nhwc": _taps(256, 256, 3, 28, padding=1, groups=32, layout="NHWC"),
         "taps_3x3_groups_of_sixteen_stride_2_bfloat16_nhwc": _taps(
             512, 512, 3, 14, BIAS, padding=1, groups=32, stride=2, layout="NHWC", dtype="bfloat16"),

@@ -171,8 +171,48 @@ def test_two_buffers_and_one_give_the_same_bits():
     assert (one == two).all()
 
 
+@pytest.mark.parametrize("changes, joined, says", [
+    (dict(c=32, k=32, groups=8, layout="NCHW"), 2, "joined = 2 for 8 groups of 4 channels and 4 filters"),
+    (dict(c=32, k=64, groups=8), 2, "groups of 2 or 4 of both"), (dict(c=24, k=24, groups=8), 2, "of 3 channels"),
+    (dict(c=32, k=32, groups=8), 4, r"joined = 4 .* \(2\)"), (dict(c=32, k=32, groups=16), 2, r"joined = 2 .* \(4\)"),
+    (dict(c=12, k=12, groups=3), 2, "for 3 groups")])
+def test_groups_that_cannot_be_joined(changes, joined, says):
+    values = {"tile_p": 8, "tile_q": 8, "tile_filters": 8, "strips": 2, "warps": 2, "joined": joined}
+    with pytest.raises(UnsupportedSpec, match=says):
+        plan_layer(small(**changes), algorithm="taps", settings=values)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_groups_of_four_are_joined_in_nhwc(arch):
+    """Two taps of two groups an instruction: five for nine taps, where one group's take three each."""
+    made, apart = (plan_layer(layer(*LAYERS[5], layout), algorithm="taps", arch=arch) for layout in LAYOUTS)
+    assert made.settings()["joined"] == 2 and made.numbers.chunks == 5 and made.numbers.groups == 16
+    assert apart.settings()["joined"] == 1 and apart.numbers.chunks == 3
+
+
 @on_cpu_device
-@pytest.mark.parametrize("each", [4, 8])
+@pytest.mark.parametrize("each", [2, 4])
+@pytest.mark.parametrize("groups_tile, buffers", [(1, 1), (2, 2)])
+def test_joined_groups_give_what_they_give_apart(each, groups_tile, buffers):
+    """Infinities and NaNs of x and of the filter reach the outputs that they reach apart, and no other group's."""
+    rng = np.random.default_rng(7)
+    x, w = rng.standard_normal((2, 13, 11, 32)).astype("f2"), rng.standard_normal((32, each, 3, 2)).astype("f2")
+    x[0, 4, 4, 3], x[0, 12, 10, 30], x[1, 0, 0, 17], x[1, 7, 7] = np.inf, np.nan, -np.inf, 65504
+    w[21, 0, 1, 1] = np.inf
+    shape = small(n=2, c=32, k=32, h=13, w=11, s=2, groups=32 // each)
+    values = {"tile_p": 4, "tile_q": 8, "tile_filters": 8, "strips": 2, "warps": 2, "groups_tile": groups_tile,
+              "warp_groups": groups_tile, "buffers": buffers}
+    joined, apart = (warpconv.specialize(shape, algorithm="taps", device="cpu", settings=values)(x, w).astype("f4")
+                     for values in ({**values, "joined": 8 // each}, {**values, "buffers": 1}))
+    np.testing.assert_array_equal(np.isfinite(joined), np.isfinite(apart))
+    finite = np.isfinite(apart)
+    np.testing.assert_array_equal(joined[~finite], apart[~finite])
+    assert not finite.all() and finite[1, 0, :, :16].all()
+    np.testing.assert_allclose(joined[finite], apart[finite], rtol=2e-3, atol=2e-3)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("each", [2, 4, 8])
 def test_what_is_not_finite_stays_in_its_group(each):
     rng = np.random.default_rng(4)
     x, w = rng.standard_normal((1, 4 * each, 9, 9)), rng.standard_normal((4 * each, each, 3, 3))

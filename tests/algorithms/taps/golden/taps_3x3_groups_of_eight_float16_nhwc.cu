@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,256 --filter 256,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=1 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=12
+//     --set warps=1 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=12 --set joined=1
 //
 // layer  x[N, H, W, 256] * w[256, 8, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,24 +3,28 @@
 //   warpconv emit --input N,H,W,128 --filter 128,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=8 --set tile_q=8 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=2 --set buffers=2 --set vector=4 --set store_vector=4 --set min_blocks=8
+//     --set warps=2 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=6 --set joined=2
 //
 // layer  x[N, H, W, 128] * w[128, 4, 3, 3] -> y[N, P, Q, 128], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 8 outputs x 8 filters of 4 groups, four taps an instruction, 2 warps a block, 6464 bytes of
+// plan   tiles of 8 x 8 outputs x 8 filters of 4 groups, two taps an instruction, 2 warps a block, 12816 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 48 warp loads, 16 shuffles, 1536 FMA a lane, about
-//        123 registers (direct: 1152 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 40 warp loads, 16 shuffles, 2560 FMA a lane, about
+//        141 registers (direct: 1152 loads)
 //
-// Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
-// the channels of its tap by one load. Pixels are the rows of a product and filters its columns, so that four lanes can
-// store what lies side by side.
+// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
+// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
+// loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes can store
+// what lies side by side.
+//
+// JOINED groups of the layer share an instruction: each has zeros among the filters of the others. A zero times an
+// infinity of another group is no number; sums that are none are made anew, each of its own group's channels.
 constexpr int C = 128;                          // channels of x
 constexpr int K = 128;                          // channels of y
-constexpr int GROUPS = 32;                      // groups of both
-constexpr int C_GROUP = 4;                      // channels of a group
-constexpr int K_GROUP = 4;                      // filters of a group
+constexpr int JOINED = 2;                       // groups of the layer: a group below
+constexpr int GROUPS = 16;                      // groups of both
+constexpr int C_GROUP = 8;                      // channels of a group
+constexpr int K_GROUP = 8;                      // filters of a group
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
@@ -29,9 +33,9 @@ constexpr int TILE_P = 8;                       // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
+constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
+constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
+constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
@@ -42,11 +46,11 @@ constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 10;                // input columns
-constexpr int PLANE = 101;                      // pixels of a group's cell in shared memory
-constexpr int BUFFER = 1616;                    // elements of a tile's pixels there
+constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
+constexpr int BUFFER = 3200;                    // elements of a tile's pixels there
 constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
 constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
-constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
+constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
@@ -63,14 +67,19 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// From a window's first pixel to the cell of a tap that a lane takes, in elements.
+// From a window's first pixel to the cell of a tap that a lane gives the address of, in pixels.
 __device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
-    return (tap / S * HALO_COLUMNS + tap % S) * CELL;
+    const int tap = chunk * CHUNK_CELLS + lane / 16;
+    return tap / S * HALO_COLUMNS + tap % S;
+}
+
+// Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
+__device__ __forceinline__ int cell(int pixel, int octet) {
+    return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_zfill_8(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.ca.shared.global [%0], [%1], 8, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 8 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
@@ -78,15 +87,14 @@ __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.as
 // is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
-    element* const plane = to + group * (PLANE * CELL);
-    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP;
+    const int octet = threadIdx.x % OCTETS;
+    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
     const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 4
     for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
         const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
         const int h = top + row, w = left + column;
-        wc_copy_async_zfill_8(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
+        wc_copy_async_zfill_16(true, to + cell(pixel, octet) * CELL, image + ((index_t)h * W + w) * C,
             (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
     }
 }
@@ -106,15 +114,15 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
 
 // The first `count` of eight elements to where they lie side by side.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
-    if (count > 0) *(uint2*)to = make_uint2(eight.x, eight.y);
-    if (count > 4) *(uint2*)(to + 4) = make_uint2(eight.z, eight.w);
+    if (count > 0) *(uint4*)to = eight;
 }
 
 // tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of a cell, of the filter lane / 4 of eight.
+// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -124,20 +132,22 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
-            const int channel = of_lane;
-            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell;
+            const int channel = lane % 4 * 2 + of_lane % 2;
+            constexpr int EACH = C_GROUP / JOINED;      // channels of a joined group, and filters
+            const bool exists = tap < R * S && channel / EACH == k / EACH;
             filter[i * 4LL + of_lane] = exists
-                ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
+                ? w[(((long long)group * K_GROUP + k) * EACH + channel % EACH) * (R * S) + tap] : 0;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 8)
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     element* const pixels_of_tile = shared;
+    element* const zeros = pixels_of_tile + 2 * BUFFER;      // the row of lanes without a tap
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -145,6 +155,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
+    if (threadIdx.x == 0) *(uint4*)zeros = make_uint4(0u, 0u, 0u, 0u);
     int offsets[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
@@ -173,30 +184,30 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
             const int warp_group = first_group + of_block;
-            // where this lane's windows begin: column lane / 4 of each run
-            int windows[STRIPS][2];
+            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
+            int windows[STRIPS];
 #pragma unroll
-            for (int s = 0; s < STRIPS; ++s)
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int run = first_run + 2 * s + half, column = lane / 4;
-                    windows[s][half] = (run * HALO_COLUMNS + column) * CELL;
-                }
+            for (int s = 0; s < STRIPS; ++s) {
+                const int run = first_run + 2 * s + lane / 8 % 2, column = lane % 8;
+                windows[s] = run * HALO_COLUMNS + column;
+            }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
-                const bool exists = chunk * CHUNK_CELLS + lane % 4 < R * S;
+                // of the pixels' octet 0; another one's differs in its last bits, by its number
+                int cells[STRIPS];
+#pragma unroll
+                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, 0);
+                const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
+                    const int octet = of_block + g;
                     uint4 pixels[STRIPS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
-                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
-                    }
+                    for (int s = 0; s < STRIPS; ++s)
+                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
+                            exists ? halo + (cells[s] ^ octet) * CELL : zeros);
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = held[g][chunk][n];
@@ -204,6 +215,44 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         for (int m = 0; m < ROWS; ++m)
                             wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,
                                 eight.x, eight.y);
+                    }
+                }
+            }
+            bool all_numbers = true;
+#pragma unroll
+            for (int m = 0; m < ROWS; ++m)
+#pragma unroll
+                for (int n = 0; n < WARP_GROUPS; ++n) {
+                    const float4 sum = sums[m][n];
+                    all_numbers = all_numbers && sum.x == sum.x && sum.y == sum.y && sum.z == sum.z && sum.w == sum.w;
+                }
+            if (!__all_sync(0xffffffffu, all_numbers)) {
+#pragma unroll 1
+                for (int joined = 0; joined < JOINED; ++joined) {
+                    const bool own = lane % 4 / 2 == joined;      // whose channels and filters this lane has
+#pragma unroll
+                    for (int m = 0; m < ROWS; ++m) {
+                        float4 anew[WARP_GROUPS] = {};
+#pragma unroll 1
+                        for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                            const int offset = offset_of(chunk, lane);
+                            const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
+#pragma unroll
+                            for (int g = 0; g < WARP_GROUPS; ++g) {
+                                const int octet = of_block + g;
+                                uint4 strip;
+                                wc_load_matrices_4(strip.x, strip.y, strip.z, strip.w,
+                                    exists ? halo + (cell(windows[m] + offset, 0) ^ octet) * CELL : zeros);
+                                if (!own) strip = make_uint4(0u, 0u, 0u, 0u);
+                                const uint2 eight =
+                                    *(const uint2*)(of_block_filters
+                                    + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4);
+                                wc_mma_halves_16(anew[g], strip.x, strip.y, strip.z, strip.w, eight.x, eight.y);
+                            }
+                        }
+#pragma unroll
+                        for (int g = 0; g < WARP_GROUPS; ++g)
+                            if (own) sums[m][g] = anew[g];
                     }
                 }
             }

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=7 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=2
+//     --set warps=7 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=2 --set joined=1
 //
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text

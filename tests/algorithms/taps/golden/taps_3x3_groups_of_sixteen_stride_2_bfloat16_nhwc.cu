@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,512 --filter 512,3,3 --stride 2,2 --padding 1 --groups 32 --dtype bfloat16 \
 //     --layout NHWC --epilogue bias --arch sm_90 --algorithm taps \
 //     --set tile_p=8 --set tile_q=8 --set tile_filters=16 --set groups_tile=2 --set warp_groups=2 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=7
+//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=7 --set joined=1
 //
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 20,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=1 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=16
+//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=16 --set joined=1
 //
 // layer  x[N, 3, H, W] * w[20, 3, 3, 3] -> y[N, 20, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

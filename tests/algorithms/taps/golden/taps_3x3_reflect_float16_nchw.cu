@@ -3,7 +3,7 @@
 //   warpconv emit --input N,2,H,W --filter 8,3,3 --padding 1 --padding-mode reflect --dtype float16 --arch sm_90 \
 //     --algorithm taps \
 //     --set tile_p=1 --set tile_q=32 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=20
+//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=20 --set joined=1
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

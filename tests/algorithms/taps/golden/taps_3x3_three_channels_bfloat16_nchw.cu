@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,W --filter 32,3,3 --stride 2,2 --padding 1 --dtype bfloat16 --epilogue bias \
 //     --arch sm_90 --algorithm taps \
 //     --set tile_p=2 --set tile_q=16 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=16
+//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=16 --set joined=1
 //
 // layer  x[N, 3, H, W] * w[32, 3, 3, 3] -> y[N, 32, P, Q], stride 2, padding 1, bfloat16, then bias
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 8); all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm taps \
 //     --set tile_p=8 --set tile_q=8 --set tile_filters=48 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=6
+//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=6 --set joined=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is a

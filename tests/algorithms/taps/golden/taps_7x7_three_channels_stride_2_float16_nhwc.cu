@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90 --algorithm taps \
 //     --set tile_p=8 --set tile_q=8 --set tile_filters=64 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=6
+//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=8 --set min_blocks=6 --set joined=1
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
