@@ -65,6 +65,15 @@ def test_many_calls_in_a_row_give_the_bits_of_launches_one_by_one(layer, algorit
         graph.replay()
     torch.cuda.synchronize()
     assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
+    for out in made:
+        out.fill_(float("nan"))
+    with warpconv.graph() as recorded:
+        for i in range(TIMES):
+            early(images[i % 4], prepared, out=made[i])
+    for _ in range(3):
+        recorded.launch()
+    torch.cuda.synchronize()
+    assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
     for i in range(TIMES):          # the filter prepared in each call
         early(images[i % 4], weight, out=made[i])
     torch.cuda.synchronize()
