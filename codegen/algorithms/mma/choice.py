@@ -57,7 +57,7 @@ MANY_SHARE, FEW_PIXELS = 0.9, 32 * 14 * 14     # and of more outputs a filter (2
 LONE_SHARE, LONE_STEPS = 1.2, 2  # times as long blocks of so few steps take which have a multiprocessor to themselves:
                             # with nothing beside their first copies and stores (6 layers, an H200, 2026-11-28)
 # Cycles more that 1x1 layers of so few channels took in NHWC of 16 bits on so many pixels, whose blocks are mostly
-# first # copies and last stores: 900 to 3,000 of 10 plans for 32 images of 14^2. With these the quicker of mma and wgmma
+# first copies and last stores: 900 to 3,000 of 10 plans for 32 images of 14^2. With these the quicker of mma and wgmma
 # is chosen for five such layers, of which four took 1.11 to 1.17 times as long (an H200, 2026-11-29)
 SHORT_CYCLES, SHORT_CHANNELS, SHORT_PIXELS = 2200.0, range(33, 257), range(32 * 14 * 14, 32 * 20 * 20)
 PARTLY_STORED = 2.0         # of y's bytes in tf32 and NHWC besides where pixels of y do not begin at whole sectors (58
