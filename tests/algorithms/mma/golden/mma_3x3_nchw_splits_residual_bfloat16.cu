@@ -238,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 9)
 mma_3x3(unsigned short* __restrict__ x_nhwc, unsigned short* __restrict__ filter, float* __restrict__ partial_sums,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    wc_launch_next();       // the parts are added when this one has ended
+    wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int n_tile = blockIdx.x % N_TILES, group = 0;
     const int split = blockIdx.x / N_TILES % SPLITS;

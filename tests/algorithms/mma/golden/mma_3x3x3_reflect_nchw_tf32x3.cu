@@ -389,7 +389,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3)
 mma_3x3x3(float* __restrict__ x_nhwc, float* __restrict__ filter, float* __restrict__ partial_sums, int N, int D, int H,
         int W, int Z, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    wc_launch_next();       // the parts are added when this one has ended
+    wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     // this block's tile: blocks count tiles of filters first, then groups, then parts of the sum, then tiles of pixels
     const int group = 0;
     const int split = blockIdx.x % SPLITS;

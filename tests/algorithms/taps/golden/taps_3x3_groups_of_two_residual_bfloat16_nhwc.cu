@@ -18,11 +18,12 @@
 // loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes can store
 // what lies side by side.
 //
-// JOINED groups of the layer share an instruction: each has zeros among the filters of the others. A zero times an
-// infinity of another group is no number; sums that are none are made anew, each of its own group's channels.
+// JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
+// an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
+// alone.
 constexpr int C = 64;                           // channels of x
 constexpr int K = 64;                           // channels of y
-constexpr int JOINED = 4;                       // groups of the layer: a group below
+constexpr int JOINED = 4;                       // groups of the layer that form one group below
 constexpr int GROUPS = 8;                       // groups of both
 constexpr int C_GROUP = 8;                      // channels of a group
 constexpr int K_GROUP = 8;                      // filters of a group
@@ -143,7 +144,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
             const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell;
             const int channel = lane % 4 * 2 + of_lane % 2;
-            constexpr int EACH = C_GROUP / JOINED;      // channels of a joined group, and filters
+            constexpr int EACH = C_GROUP / JOINED;      // channels, and filters, of one group of the layer
             const bool exists = tap < R * S && channel / EACH == k / EACH;
             filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * EACH + channel % EACH) * (R * S) + tap] : 0;
@@ -237,12 +238,13 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     all_numbers = all_numbers && sum.x == sum.x && sum.y == sum.y && sum.z == sum.z && sum.w == sum.w;
                 }
             if (!__all_sync(0xffffffffu, all_numbers)) {
+                // again, one group after the other: the channels of the others are zeros
 #pragma unroll 1
                 for (int joined = 0; joined < JOINED; ++joined) {
-                    const bool own = lane % 4 == joined;          // whose channels and filters this lane has
+                    const bool own = lane % 4 == joined;          // this lane's channels and filters are that group's
 #pragma unroll
                     for (int m = 0; m < ROWS; ++m) {
-                        float4 anew[WARP_GROUPS] = {};
+                        float4 again[WARP_GROUPS] = {};
 #pragma unroll 1
                         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                             const int offset = offset_of(chunk, lane);
@@ -257,12 +259,12 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 const uint2 eight =
                                     *(const uint2*)(of_block_filters
                                     + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4);
-                                wc_mma_bfloat16s_16(anew[g], strip.x, strip.y, strip.z, strip.w, eight.x, eight.y);
+                                wc_mma_bfloat16s_16(again[g], strip.x, strip.y, strip.z, strip.w, eight.x, eight.y);
                             }
                         }
 #pragma unroll
                         for (int g = 0; g < WARP_GROUPS; ++g)
-                            if (own) sums[m][g] = anew[g];
+                            if (own) sums[m][g] = again[g];
                     }
                 }
             }

@@ -36,14 +36,14 @@ constexpr int TILE_PIXELS = 128;                // pixels of a tile, all of one 
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
-constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int SPLITS = 3;                       // blocks that share a sum
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
 constexpr int PLANES = 2;                       // times 64 pixels: a stage's,
 constexpr int PLANES_BYTES = 8192;              // of 64 pixels, in all channels of a step
 constexpr int GROUP_BYTES = 8192;               // from one group's pixels to the next one's
 constexpr int PLANE_CELLS = 128;                // 16 bytes each: 16 channels of 64 pixels
-constexpr int PIXEL_BYTES = 16384;              // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 16384;              // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 98304;                 // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -58,9 +58,10 @@ struct TensorMap {
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ unsigned short wc_float_to_half(float value) { unsigned short bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value)); return bits; }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, launches that overlap, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
@@ -79,38 +80,38 @@ __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wa
 
 // Where the copies of a tile begin.
 struct Tile {
-    int first_filter, image, first_pixel;
+    int first_filter, image, pixel_of_image;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int image_tiles) {
-    const int of_pixels = tile / SPLITS;
+__device__ __forceinline__ Tile tile_of(int number, int image_tiles) {
+    const int of_pixels = number / SPLITS;
     return {0, of_pixels / image_tiles, of_pixels % image_tiles * TILE_PIXELS};
 }
 
-// Asks for a stage: a slice of channels of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: a slice of channels of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     wc_barrier_expect(filled, STAGE_BYTES);
 #pragma unroll
     for (int planes = 0; planes < PLANES; ++planes) {
-        const int first = tile.first_pixel + planes * GROUP_PIXELS;
+        const int first = tile.pixel_of_image + planes * GROUP_PIXELS;
         wc_tma_load_3(to + planes * PLANES_BYTES, x_map, filled, first, step * PLANE_CHANNELS, tile.image);
     }
     wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, step * SLICE, 0, tile.first_filter);
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
-// ones have been asked for.
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; those that
+// have been started are skipped.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles, int image_tiles) {
-    int stage = 0, asked = FIRST_STAGES;
+    int stage = 0, to_skip = FIRST_STAGES;
     unsigned parity = 1;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, image_tiles);
         const int split = number % SPLITS;
         for (int step = STEPS * split / SPLITS; step < STEPS * (split + 1) / SPLITS; ++step) {
-            if (asked > 0) {
-                --asked;
+            if (to_skip > 0) {
+                --to_skip;
             } else {
                 wc_barrier_wait(freed + stage, parity);
                 copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
@@ -171,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         float* __restrict__ partial_sums, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    wc_launch_next();       // the parts are added when this one has ended
+    wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const index_t pixels = (index_t)N * P * Q;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * SPLITS;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
@@ -183,7 +184,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         wc_fence_barrier_init();
         if (blockIdx.x < tiles) {
-            // the first stages of its first tile, which nobody has to free
+            // the first copies of this block: the ring is empty, so there is nothing to wait for
+            wc_fence_proxy_async();
             const Tile tile = tile_of(blockIdx.x, image_tiles);
             const int first_step = STEPS * (blockIdx.x % SPLITS) / SPLITS;
 #pragma unroll 1

@@ -39,8 +39,8 @@ constexpr int TILE_PIXELS = 192;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 32768;              // of shared memory
-constexpr int FIRST_STAGES = 1;                 // that are asked for before a block's threads meet
-constexpr int PIXEL_BYTES = 24576;              // from one buffer of pixels to the next
+constexpr int FIRST_STAGES = 1;                 // stages whose copies start before the first __syncthreads
+constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 131072;                // where the barriers begin
 constexpr int C_PIXEL = 64;                     // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
@@ -65,9 +65,10 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, launches that overlap, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
@@ -150,11 +151,11 @@ struct Tile {
     int first_filter, first_pixel;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile) {
-    return {0, tile * TILE_PIXELS};
+__device__ __forceinline__ Tile tile_of(int number) {
+    return {0, number * TILE_PIXELS};
 }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: one slice of one tap of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step, channel = 0;
@@ -163,17 +164,17 @@ __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long
     wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
-// ones have been asked for.
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; those that
+// have been started are skipped.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
-    int stage = 0, asked = FIRST_STAGES;
+    int stage = 0, to_skip = FIRST_STAGES;
     unsigned parity = 1;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number);
         for (int step = 0; step < STEPS; ++step) {
-            if (asked > 0) {
-                --asked;
+            if (to_skip > 0) {
+                --to_skip;
             } else {
                 wc_barrier_wait(freed + stage, parity);
                 copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
@@ -258,7 +259,7 @@ __device__ __forceinline__ int in_tile(int pixel, int channel) {
 // x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W, int P, int Q) {
-    wc_launch_next();       // which waits for the end of this one
+    wc_launch_next();       // the product may begin: it waits for the end of this launch
     __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
     constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
     const index_t pixels_x = (index_t)P * Q, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
@@ -291,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    wc_wait_for_launch();       // for x_nhwc
+    wc_wait_for_launch();       // until x_nhwc is complete
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;
@@ -301,7 +302,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        // the first stages of its first tile, which nobody has to free
+        // the first copies of this block: the ring is empty, so there is nothing to wait for
+        wc_fence_proxy_async();
         const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1
         for (int stage = 0; stage < FIRST_STAGES; ++stage)

@@ -45,8 +45,8 @@ constexpr int TILE_PIXELS = 192;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
-constexpr int FIRST_STAGES = 1;                 // that are asked for before a block's threads meet
-constexpr int PIXEL_BYTES = 24576;              // from one buffer of pixels to the next
+constexpr int FIRST_STAGES = 1;                 // stages whose copies start before the first __syncthreads
+constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
 constexpr int STORE_PIXELS = 64;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 3;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 8192;               // of a buffer of them
@@ -80,6 +80,7 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
@@ -97,7 +98,6 @@ __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[96]) { asm vola
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 __device__ __forceinline__ void wc_load_matrices_transposed_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory"); }
-__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
@@ -107,11 +107,11 @@ struct Tile {
     int first_filter, first_pixel;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile) {
-    return {tile % FILTER_TILES * TILE_FILTERS, tile / FILTER_TILES * TILE_PIXELS};
+__device__ __forceinline__ Tile tile_of(int number) {
+    return {number % FILTER_TILES * TILE_FILTERS, number / FILTER_TILES * TILE_PIXELS};
 }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: one slice of one tap of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step, channel = 0;
@@ -120,17 +120,17 @@ __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long
     wc_tma_load_3(to + PIXEL_BYTES, filter_map, filled, channel, tap, tile.first_filter);
 }
 
-// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; the first
-// ones have been asked for.
+// One thread: the copies of this block's tiles, stage after stage, as the groups that multiply free them; those that
+// have been started are skipped.
 __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* filled, unsigned long long* freed,
         const TensorMap* x_map, const TensorMap* filter_map, int tiles) {
-    int stage = 0, asked = FIRST_STAGES;
+    int stage = 0, to_skip = FIRST_STAGES;
     unsigned parity = 1;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number);
         for (int step = 0; step < STEPS; ++step) {
-            if (asked > 0) {
-                --asked;
+            if (to_skip > 0) {
+                --to_skip;
             } else {
                 wc_barrier_wait(freed + stage, parity);
                 copy_stage(ring + stage * STAGE_BYTES, filled + stage, x_map, filter_map, tile, step);
@@ -203,7 +203,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         for (int buffer = 0; buffer < 4; ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED) + buffer, 1);
         wc_fence_barrier_init();
-        // the first stages of its first tile, which nobody has to free
+        // the first copies of this block: the ring is empty, so there is nothing to wait for
+        wc_fence_proxy_async();
         const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1
         for (int stage = 0; stage < FIRST_STAGES; ++stage)

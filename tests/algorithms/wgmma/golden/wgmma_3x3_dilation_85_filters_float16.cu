@@ -47,7 +47,7 @@ constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 16384;              // of shared memory
-constexpr int PIXEL_BYTES = 8192;               // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 65536;                 // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -92,18 +92,18 @@ __device__ __forceinline__ int output_of(int column, int first_pixel, int pixels
     return first_pixel + column < pixels ? first_pixel + column : -1;
 }
 
-// Where the copies of a tile begin: with its first window's first pixel.
+// Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
     int first_filter, image, top, left;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int P, int Q) {
-    const int first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+__device__ __forceinline__ Tile tile_of(int number, int P, int Q) {
+    const int first_pixel = number / FILTER_TILES * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    return {tile % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+    return {number % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
 }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: one slice of one tap of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step / SLICES, channel = step % SLICES * SLICE;

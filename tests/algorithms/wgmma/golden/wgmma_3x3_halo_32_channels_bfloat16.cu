@@ -47,7 +47,7 @@ constexpr int BOX_COLUMNS = 30;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 61440;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of all taps
 constexpr int STAGES = 6;                       // of the ring of filters: a slice of several taps each
-constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // stages of filters whose copies start before the first __syncthreads
 constexpr int STAGE_TAPS = 2;                   // taps whose channels fill a slice, which a stage has
 constexpr int SPARE_ROWS = 16;                  // of a buffer, from one group's to the next one's
 constexpr int TAPS = 9;                         // of a filter
@@ -79,6 +79,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
 // barriers in shared memory, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
@@ -96,31 +97,30 @@ __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[108]) { asm vol
 __device__ __forceinline__ void wc_wgmma_wait_group_1() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_4(void* row, unsigned a, unsigned b, unsigned c, unsigned d) { asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], { %1, %2, %3, %4};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b), "r"(c), "r"(d) : "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_2(void* row, unsigned a, unsigned b) { asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], { %1, %2};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b) : "memory"); }
-__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_read_all() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-// Where the copies of a tile begin: with its first window's first pixel.
+// Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
     int first_filter, image, top, left;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int tiles_down, int tiles_across) {
-    const int place = tile, image = place / (tiles_across * tiles_down);
+__device__ __forceinline__ Tile tile_of(int number, int tiles_down, int tiles_across) {
+    const int place = number, image = place / (tiles_across * tiles_down);
     const int top = place / tiles_across % tiles_down * ROWS - PAD_TOP,
         left = place % tiles_across * COLUMNS - PAD_LEFT;
     return {0, image, top, left};
 }
 
-// Asks for a box: a slice of the pixels that a tile's windows cover.
+// Starts the copy of a box: a slice of the pixels that a tile's windows cover.
 __device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const Tile& tile, int slice) {
     wc_barrier_expect(filled, BOX_BYTES);
     wc_tma_load_4(to, x_map, filled, slice * SLICE, tile.left, tile.top, tile.image);
 }
 
-// Asks for a stage of filters: a slice of several taps of a tile's.
+// Starts the copy of a stage: one slice of several taps of a tile's filters.
 __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
         const Tile& tile, int tap) {
     wc_barrier_expect(filled, FILTER_BYTES);
@@ -128,17 +128,17 @@ __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long lo
 }
 
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
-// them; the first ones have been asked for.
+// them; those that have been started are skipped.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
         unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
-    int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
+    int box = 0, stage = 0, boxes_to_skip = 1, to_skip = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_down, tiles_across);
         for (int slice = 0; slice < SLICES; ++slice) {
-            if (asked_boxes > 0) {
-                --asked_boxes;
+            if (boxes_to_skip > 0) {
+                --boxes_to_skip;
             } else {
                 wc_barrier_wait(freed_boxes + box, box_parity);
                 copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice);
@@ -148,8 +148,8 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
                 box_parity ^= 1;
             }
             for (int tap = 0; tap < TAPS; tap += STAGE_TAPS) {
-                if (asked > 0) {
-                    --asked;
+                if (to_skip > 0) {
+                    --to_skip;
                 } else {
                     wc_barrier_wait(freed + stage, parity);
                     copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tile,
@@ -265,8 +265,9 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        // the first box of its first tile, and filters of the first taps, which nobody has to free
+        // the first copies of this block: the rings are empty, so there is nothing to wait for
         if (blockIdx.x < tiles) {
+            wc_fence_proxy_async();
             const Tile tile = tile_of(blockIdx.x, tiles_down, tiles_across);
             copy_box(shared, filled_boxes, &x_map, tile, 0);
 #pragma unroll 1

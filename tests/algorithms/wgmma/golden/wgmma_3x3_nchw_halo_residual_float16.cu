@@ -48,7 +48,7 @@ constexpr int BOX_COLUMNS = 14;                 // pixels of a row of the box th
 constexpr int BOX_BYTES = 16128;                // of the box, as they are copied
 constexpr int BOXES = 2;                        // of the ring of boxes, each a slice of a filter column's taps
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap each
-constexpr int FIRST_STAGES = 2;                 // that are asked for before a block's threads meet
+constexpr int FIRST_STAGES = 2;                 // stages of filters whose copies start before the first __syncthreads
 constexpr int TAPS = 9;                         // of a filter
 constexpr int PIXEL_BYTES = 18432;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
@@ -79,9 +79,10 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
     return value;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, launches that overlap, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
@@ -168,26 +169,26 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
     return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
-// Where the copies of a tile begin: with its first window's first pixel.
+// Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
     int first_filter, image, top, left;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int tiles_down, int tiles_across) {
-    const int place = tile / FILTER_TILES, image = place / (tiles_across * tiles_down);
+__device__ __forceinline__ Tile tile_of(int number, int tiles_down, int tiles_across) {
+    const int place = number / FILTER_TILES, image = place / (tiles_across * tiles_down);
     const int top = place / tiles_across % tiles_down * ROWS - PAD_TOP,
         left = place % tiles_across * COLUMNS - PAD_LEFT;
-    return {tile % FILTER_TILES * TILE_FILTERS, image, top, left};
+    return {number % FILTER_TILES * TILE_FILTERS, image, top, left};
 }
 
-// Asks for a box: a slice of the pixels that a tile's windows cover.
+// Starts the copy of a box: a slice of the pixels that a tile's windows cover.
 __device__ __forceinline__ void copy_box(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const Tile& tile, int slice, int s) {
     wc_barrier_expect(filled, BOX_BYTES);
     wc_tma_load_4(to, x_map, filled, slice * SLICE, tile.left + s, tile.top, tile.image);
 }
 
-// Asks for a stage of filters: a slice of a tap of a tile's.
+// Starts the copy of a stage: one slice of one tap of a tile's filters.
 __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long long* filled, const TensorMap* filter_map,
         const Tile& tile, int slice, int tap) {
     wc_barrier_expect(filled, FILTER_BYTES);
@@ -195,18 +196,18 @@ __device__ __forceinline__ void copy_filters(unsigned char* to, unsigned long lo
 }
 
 // One thread: the copies of this block's tiles, a box and the filters of all its taps, as the groups that multiply free
-// them; the first ones have been asked for.
+// them; those that have been started are skipped.
 __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long* filled_boxes,
         unsigned long long* freed_boxes, unsigned long long* filled, unsigned long long* freed, const TensorMap* x_map,
         const TensorMap* filter_map, int tiles, int tiles_down, int tiles_across) {
-    int box = 0, stage = 0, asked_boxes = 1, asked = FIRST_STAGES;
+    int box = 0, stage = 0, boxes_to_skip = 1, to_skip = FIRST_STAGES;
     unsigned box_parity = 1, parity = 1;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_down, tiles_across);
         for (int part = 0; part < SLICES * S; ++part) {
             const int slice = part / S, s = part % S;
-            if (asked_boxes > 0) {
-                --asked_boxes;
+            if (boxes_to_skip > 0) {
+                --boxes_to_skip;
             } else {
                 wc_barrier_wait(freed_boxes + box, box_parity);
                 copy_box(shared + box * PIXEL_BYTES, filled_boxes + box, x_map, tile, slice, s);
@@ -216,8 +217,8 @@ __device__ __forceinline__ void fetch(unsigned char* shared, unsigned long long*
                 box_parity ^= 1;
             }
             for (int tap = s; tap < TAPS; tap += S) {
-                if (asked > 0) {
-                    --asked;
+                if (to_skip > 0) {
+                    --to_skip;
                 } else {
                     wc_barrier_wait(freed + stage, parity);
                     copy_filters(shared + BOXES * PIXEL_BYTES + stage * FILTER_BYTES, filled + stage, filter_map, tile,
@@ -344,7 +345,7 @@ __device__ __forceinline__ int in_tile(int pixel, int channel) {
 // x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W) {
-    wc_launch_next();       // which waits for the end of this one
+    wc_launch_next();       // the product may begin: it waits for the end of this launch
     __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
     constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
     const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
@@ -378,7 +379,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int P,
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    wc_wait_for_launch();       // for x_nhwc
+    wc_wait_for_launch();       // until x_nhwc is complete
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
     unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
@@ -395,8 +396,9 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        // the first box of its first tile, and filters of the first taps, which nobody has to free
+        // the first copies of this block: the rings are empty, so there is nothing to wait for
         if (blockIdx.x < tiles) {
+            wc_fence_proxy_async();
             const Tile tile = tile_of(blockIdx.x, tiles_down, tiles_across);
             copy_box(shared, filled_boxes, &x_map, tile, 0, 0);
 #pragma unroll 1

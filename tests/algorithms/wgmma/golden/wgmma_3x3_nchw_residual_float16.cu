@@ -46,7 +46,7 @@ constexpr int TILE_PIXELS = 192;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 40960;              // of shared memory
-constexpr int PIXEL_BYTES = 24576;              // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 163840;                // where the barriers begin
 constexpr int C_PIXEL = 104;                    // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
@@ -75,7 +75,7 @@ __device__ __forceinline__ float finish(float value, float bias, float residual)
     return value;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, launches that overlap, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
@@ -180,18 +180,18 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
     return regroup_filters(pairs[0], pairs[1], pairs[2], pairs[3], lane / 8);
 }
 
-// Where the copies of a tile begin: with its first window's first pixel.
+// Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
     int first_filter, image, top, left;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int P, int Q) {
-    const int first_pixel = tile / FILTER_TILES * TILE_PIXELS;
+__device__ __forceinline__ Tile tile_of(int number, int P, int Q) {
+    const int first_pixel = number / FILTER_TILES * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    return {tile % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+    return {number % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
 }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: one slice of one tap of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step / SLICES, channel = step % SLICES * SLICE;
@@ -306,7 +306,7 @@ __device__ __forceinline__ int in_tile(int pixel, int channel) {
 // x as NHWC has it, a tile of pixels x channels through shared memory.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 to_nhwc(const unsigned short* __restrict__ x, unsigned short* __restrict__ x_nhwc, int N, int H, int W) {
-    wc_launch_next();       // which waits for the end of this one
+    wc_launch_next();       // the product may begin: it waits for the end of this launch
     __shared__ __align__(16) element tile[PASS_PIXELS * PASS_CHANNELS + PASS_PIXELS];
     constexpr int EIGHTS = PASS_PIXELS / 8, ROUNDS = PASS_CHANNELS * EIGHTS / SIDE_THREADS, ACROSS = PASS_CHANNELS / 8;
     const index_t pixels_x = (index_t)H * W, pixels = N * pixels_x, first_pixel = (index_t)blockIdx.x * PASS_PIXELS;
@@ -340,7 +340,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int P,
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    wc_wait_for_launch();       // for x_nhwc
+    wc_wait_for_launch();       // until x_nhwc is complete
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;

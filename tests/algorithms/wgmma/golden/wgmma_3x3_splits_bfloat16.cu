@@ -45,7 +45,7 @@ constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 constexpr int STAGES = 6;
 constexpr int STAGE_BYTES = 24576;              // of shared memory
 constexpr int SPLITS = 4;                       // blocks that share a sum
-constexpr int PIXEL_BYTES = 8192;               // from one buffer of pixels to the next
+constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 147456;                // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -67,7 +67,7 @@ __device__ __forceinline__ float finish(float value, float bias) {
     return value;
 }
 
-// barriers in shared memory, copies by descriptors, products of four warps
+// barriers in shared memory, launches that overlap, copies by descriptors, products of four warps
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
@@ -91,18 +91,18 @@ __device__ __forceinline__ int output_of(int column, int first_pixel, int pixels
     return first_pixel + column < pixels ? first_pixel + column : -1;
 }
 
-// Where the copies of a tile begin: with its first window's first pixel.
+// Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
     int first_filter, image, top, left;
 };
 
-__device__ __forceinline__ Tile tile_of(int tile, int P, int Q) {
-    const int first_pixel = tile / (FILTER_TILES * SPLITS) * TILE_PIXELS;
+__device__ __forceinline__ Tile tile_of(int number, int P, int Q) {
+    const int first_pixel = number / (FILTER_TILES * SPLITS) * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    return {tile % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
+    return {number % FILTER_TILES * TILE_FILTERS, image, place / Q - PAD_TOP, place % Q - PAD_LEFT};
 }
 
-// Asks for a stage: a slice of a tap of a tile's pixels, and that of its filters.
+// Starts the copies of a stage: one slice of one tap of a tile's pixels, and of its filters.
 __device__ __forceinline__ void copy_stage(unsigned char* to, unsigned long long* filled, const TensorMap* x_map,
         const TensorMap* filter_map, const Tile& tile, int step) {
     const int tap = step / SLICES, channel = step % SLICES * SLICE;
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         float* __restrict__ partial_sums, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    wc_launch_next();       // the parts are added when this one has ended
+    wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * (FILTER_TILES * SPLITS);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + STAGES;
