@@ -24,7 +24,7 @@ from warpconv.codegen.spec import KernelSpec, Operation
 from .filter_lanes import filter_lanes_numbers, filter_lanes_refusal, lanes_options
 from .filter_march import FilterMarchNumbers, march_refusal, march_numbers, march_options, registers_of
 from .filter_options import FilterGradientOptions
-from .lanes import HELD_REGISTERS, MANY_TAPS, LanesNumbers, lane_demands
+from .lanes import FILTER_REGISTERS, MANY_TAPS, LanesNumbers, lane_demands
 from .numbers import load_demands
 from .options import Form
 
@@ -105,7 +105,7 @@ def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                f"{options.rows} x {options.columns} outputs of {made.slots} planes, in {options.chunks} chunks; then "
                "the chunks' sums are added",
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=loads, shuffles=0, fma=outputs * taps,
-                  direct_loads=2 * outputs * taps, registers=registers))
+                  direct_loads=2 * outputs * taps, registers=registers, no_spills=registers <= FILTER_REGISTERS))
 
 
 def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
@@ -125,7 +125,7 @@ def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", shuffles=0, fma=outputs * taps,
                   warp_loads=made.rows_read * made.columns_read + options.rows * options.columns,
                   direct_loads=2 * outputs * taps, registers=registers,
-                  no_spills=registers <= HELD_REGISTERS and max(spec.taps) < MANY_TAPS))
+                  no_spills=registers <= FILTER_REGISTERS and max(spec.taps) < MANY_TAPS))
 
 
 def _plan_loops(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:

@@ -12,6 +12,7 @@ from warpconv.codegen.spec import KernelSpec
 
 THREADS = 128
 HELD_REGISTERS = 130    # planned: with more,
+FILTER_REGISTERS = 70   # of a filter's gradient, beyond which some of both forms spill: up to 88 bytes of drawn ones
 MANY_TAPS = 5           # or of filters so long, ptxas may spill a few, for it loads rows of the patch ahead
 TEAM_LANES = (32, 16, 8)
 

@@ -189,7 +189,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
                f"x {across} outputs in {made.slots} output planes, {made.teams} teams a block",
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=made.rows_read * made.columns_read, shuffles=0,
                   fma=outputs * spec.reduction, registers=registers, direct_loads=outputs * spec.reduction,
-                  no_spills=registers <= WIDE_REGISTERS and max(spec.taps) < MANY_TAPS))
+                  no_spills=registers <= WIDE_REGISTERS and max(spec.taps) < MANY_TAPS and options.lane_vector == 1))
 
 
 def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
