@@ -49,32 +49,31 @@ def test_many_calls_in_a_row_give_the_bits_of_launches_one_by_one(layer, algorit
         for image in images:
             wanted.append(bits(torch, alone(image, alone.prepare(weight))))
             torch.cuda.synchronize()
+
+    def compare_and_poison():
+        torch.cuda.synchronize()
+        assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
+        for out in made:
+            out.fill_(float("nan"))
+
     early = kernel()
     prepared = early.prepare(weight)
     for i in range(TIMES):          # the checked way first, then the remembered one
         early(images[i % 4], prepared, out=made[i])
-    torch.cuda.synchronize()
-    assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
-    for out in made:
-        out.fill_(float("nan"))
+    compare_and_poison()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for i in range(TIMES):
             early(images[i % 4], prepared, out=made[i])
     for _ in range(3):
         graph.replay()
-    torch.cuda.synchronize()
-    assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
-    for out in made:
-        out.fill_(float("nan"))
+    compare_and_poison()
     with warpconv.graph() as recorded:
         for i in range(TIMES):
             early(images[i % 4], prepared, out=made[i])
     for _ in range(3):
         recorded.launch()
-    torch.cuda.synchronize()
-    assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
+    compare_and_poison()
     for i in range(TIMES):          # the filter prepared in each call
         early(images[i % 4], weight, out=made[i])
-    torch.cuda.synchronize()
-    assert all(torch.equal(bits(torch, made[i]), wanted[i % 4]) for i in range(TIMES))
+    compare_and_poison()

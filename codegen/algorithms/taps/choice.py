@@ -92,12 +92,13 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsOptions:
     if shape is None:
         return list(candidates(spec))[-1]
     shape = shape.with_batch(assumed_batch(shape))
-    found = min(candidates(spec), key=lambda options: _estimated(joined_spec(spec, options), options, shape))
+
+    def estimated(options: TapsOptions) -> float:
+        joined = joined_spec(spec, options)
+        return cycles(joined, resolved(joined, options, shape), shape)
+
+    found = min(candidates(spec), key=estimated)
     return replace(found, store_vector=store_width(spec, shape)) if spec.layout is Layout.NCHW else found
-
-
-def _estimated(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
-    return cycles(spec, resolved(spec, options, shape), shape)
 
 
 def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:

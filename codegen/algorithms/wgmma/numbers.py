@@ -71,7 +71,7 @@ class WgmmaNumbers:
     pixel_bytes: int
     filter_bytes: int
     stage_bytes: int
-    first_stages: int           # that are asked for before a block's threads meet
+    first_stages: int           # whose copies start before a block's first __syncthreads
     store_pixels: int
     parts: int
     store_bytes: int
@@ -359,8 +359,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
 
 
 def _first_stages(spec: KernelSpec, options: WgmmaOptions, steps: int) -> int:
-    """Stages that are asked for before a block's threads meet: few, since the others wait for it, and none of a walk,
-    whose first window takes long to find."""
+    """Stages whose copies start before a block's first __syncthreads: few, since the other threads wait there for the
+    one that starts them, and none of a walk, whose first window takes long to find."""
     if options.form is Form.IM2COL and not is_plain(spec, options):
         return 0
     first_tile = steps // options.splits        # at least

@@ -264,7 +264,7 @@ def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Sp
                        limit=spec.hardware.multiprocessors)
     return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes,
-                  early=is_passed(spec, options) and begins_early(spec))
+                  early=numbers.to_nhwc is not None and numbers.to_nhwc.early)
 
 
 def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
