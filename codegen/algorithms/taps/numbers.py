@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-from warpconv.codegen.border import Border
 from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts.cells import are_permuted
 from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
+from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
+                       chunks_of, halo, is_guarded, items_of, joined_spec, lies_together, lines_of, matrices,
+                       octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of, runs_of, sets_of,
+                       store_width, strip_sets, units_of, widest_copy)
 from .options import TapsOptions
 
-DEPTH = 16                      # products of an instruction
-SLOTS = 4                       # channels that a lane takes of a product, eight bytes
-WIDE = 8                        # channels of a row of matrices that lanes load together
-CELLS = (WIDE, SLOTS)           # channels of a pixel that lie side by side in shared memory
-MOST_CHANNELS = 32              # of a group: its filters lie in shared memory as a whole
-STRIP, BLOCK = 16, 8            # outputs of a strip, filters (or columns) of a matrix
-QUAD = 4                        # matrices whose lanes exchange words
 BATCH = 4                       # fours of channels that a thread loads before it stores the first
 SIDE_THREADS = 256
-REGISTERS_BESIDE = 56           # of a thread besides sums, pixels and filters
+REGISTERS_BESIDE = {SLOTS: 56, WIDE: 36}    # of a thread besides sums, pixels and filters, by the cell
 FOUR_REGISTERS = 13             # of each four taps of a row but the first: without, 11x11 spills on sm_80
 MOST_OFFSETS = 10               # places of a lane's taps that it keeps in registers,
 MOST_HELD = 48                  # and registers of filters that it keeps for all tiles,
-HELD_REGISTERS = 168            # where it has no more than these
-ZEROS = 8                       # elements that lanes without a tap load
+HELD_REGISTERS = 168            # where it has no more than these,
+BESIDE_HELD = 12                # and others that compilers take beside them
 MOST_REGISTERS = 232
-MANY_CHUNKS = 13                # instructions of an output's products
 FEW_FREE = 8                    # registers of a thread beside which filters that it keeps may be spilled
 FEW_PLACES = 28                 # of pixels, which compilers find again where they have no registers for them
 MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
-STORES = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -44,6 +37,8 @@ class TapsNumbers:
 
     arguments: tuple[Argument, ...]
     groups: int                 # of the products: several of the layer where these are joined,
+    blocks_of_groups: int       # which so many blocks share out,
+    guard_groups: bool          # the last of them fewer than the others;
     channels: int               # their channels
     filters: int                # and filters
     lanes_each: int             # of four, which have a joined group's channels of a pixel, and its filters' sums
@@ -53,10 +48,15 @@ class TapsNumbers:
     chunk_cells: int            # that an instruction takes, each of a tap
     chunks: int                 # instructions of all taps of all cells
     guard_taps: bool            # whether the last has fewer
-    lane_offsets: bool          # whether lanes take different taps,
-    held_offsets: bool          # whose places they keep
+    held_offsets: bool          # whether lanes keep where their taps of four channels lie
     held_filters: bool          # whether a thread keeps its filters for all tiles
-    zeros: bool                 # whether lanes without a tap load zeros from shared memory
+    one_tap: bool               # whether both cells of an instruction are the same tap's
+    sets: int                   # of lines of pixels, one for each column of the filter and cell,
+    odd_sets: bool              # of which the last is by itself,
+    odd_rows: bool              # and its last instruction has one row of the filter
+    lines: int                  # of a set,
+    odd_lines: bool             # of which the last is loaded by itself where others come by twos;
+    line_step: int              # rows of the input from one to the next
     piece: int                  # channels of a copy
     pieces: int                 # copies of a group's pixel
     piece_channels: int         # that a piece has
@@ -66,8 +66,15 @@ class TapsNumbers:
     rows: int                   # matrices of a warp's sums: pixels or filters, 16 each,
     columns: int                # and the other, 8 each
     n_tiles: int                # tiles of a group's filters
-    runs_across: int            # eights of columns of a tile's row
-    strip_sets: int             # sets of strips of a tile
+    run_rows: int               # rows of a warp's runs of eight columns,
+    runs_across: int            # and runs of such a row
+    units: int                  # what an instruction multiplies of them: a strip's two runs in NHWC, in NCHW one;
+    units_across: int           # side by side,
+    unit_columns: int           # so many columns from one to the next
+    partner_rows: int           # from a strip's first run to its second: rows,
+    partner_columns: int        # or columns
+    sets_across: int            # warps' runs of a tile's row,
+    strip_sets: int             # and of a tile
     items: int                  # what a block's warps share
     halo_rows: int
     halo_columns: int
@@ -75,17 +82,19 @@ class TapsNumbers:
     phase_columns: int          # of so many columns
     pitch: int                  # pixels of a row there
     together: bool              # whether a pixel's cells lie side by side there; else each has a plane of its own
-    octets: int                 # cells of a pixel of all groups of a block
+    octets: int                 # cells of a pixel of all groups of a block, in shared memory
     plane: int                  # pixels in shared memory; of a plane an odd number
     buffer: int                 # elements of a tile's pixels in shared memory
     copies: int                 # pieces that a block copies for a tile,
     pixel_pieces: int           # of a pixel,
-    pixel_threads: int          # by so many threads at a time
-    idle_threads: bool          # whether others are left
+    row_pieces: int             # of a row of pixels,
+    row_threads: int            # by so many threads,
+    rows_at_once: int           # so many rows at a time
+    rows_left: bool             # whether the last time has fewer
+    idle_threads: bool          # whether threads are left
     group_filters: int          # fours of elements of a group's filters in a block
     shared_bytes: int
     settled: bool               # whether places of pixels are found anew for every tile
-    in_order: bool              # whether pixels are loaded no further ahead than to the next barrier of a warp
     unrolled: bool              # whether the fours of taps are written one after the other
     find_pixels: bool           # whether what stands in the padding is a pixel of the image,
     registers: int
@@ -93,105 +102,10 @@ class TapsNumbers:
     side_threads: int = SIDE_THREADS
 
 
-def joined_spec(spec: KernelSpec, options: TapsOptions) -> KernelSpec:
-    """The layer as its products see it: of ``joined`` times fewer groups. All functions below are of such a spec."""
-    return replace(spec, groups=spec.groups // options.joined) if options.joined > 1 else spec
-
-
-def most_joined(spec: KernelSpec) -> int:
-    """Groups of a layer that may be joined, as many as fill the channels of a row of matrices and its filters: in NHWC,
-    of two or four channels and as many filters each, whose sums are then a lane's own."""
-    several = WIDE // spec.channels if spec.channels in (2, 4) and spec.filters == spec.channels else 1
-    return several if spec.layout is Layout.NHWC and spec.groups % several == 0 else 1
-
-
-def cell_of(spec: KernelSpec) -> int:
-    """Channels of a pixel that lie side by side in shared memory: the widest that a group fills, the narrowest that
-    holds one which fills none."""
-    filled = (cell for cell in CELLS if spec.channels % cell == 0)
-    return next(filled, SLOTS if spec.channels < SLOTS else WIDE)
-
-
-def cells_of(spec: KernelSpec) -> int:
-    """Cells of a group's pixel."""
-    return -(-spec.channels // cell_of(spec))
-
-
-def chunks_of(spec: KernelSpec) -> int:
-    """Instructions of all products of an output."""
-    return -(-spec.r * spec.s * cells_of(spec) * cell_of(spec) // DEPTH)
-
-
-def widest_copy(spec: KernelSpec) -> int:
-    """Channels that can be copied as they lie in x: whole cells; 1 where they are gathered."""
-    copied = spec.layout is Layout.NHWC and spec.padding_mode is not Border.CONSTANT
-    return cell_of(spec) if copied and spec.channels % cell_of(spec) == 0 else 1
-
-
-def piece_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Channels that a thread copies at a time."""
-    return max(SLOTS, options.vector or widest_copy(spec))
-
-
-def blocks_of(options: TapsOptions) -> int:
-    """Eights of filters in a tile."""
-    return options.tile_filters // BLOCK
-
-
-def matrices(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
-    """Rows (of 16) and columns (of 8) of matrices of a warp's sums: in NHWC pixels and filters, in NCHW filters and
-    pixels, so that eight that lie side by side in memory are one column's."""
-    if spec.layout is Layout.NHWC:
-        return options.strips, -(-options.warp_groups * blocks_of(options) // QUAD) * QUAD
-    return -(-blocks_of(options) // 2), 2 * options.strips
-
-
-def halo(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
-    """Rows and columns of the input that a tile of outputs reads."""
-    rows, columns = ((outputs - 1) * stride + extent for outputs, stride, extent in zip(
-        (options.tile_p, options.tile_q), spec.stride, spec.extents))
-    return rows, columns
-
-
-def pixel_pieces(spec: KernelSpec, options: TapsOptions) -> int:
-    """Copies of a pixel of all groups of a block."""
-    return octets_of(spec, options) * cell_of(spec) // piece_of(spec, options)
-
-
-def octets_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Cells of a pixel of all groups of a block."""
-    return options.groups_tile * cells_of(spec)
-
-
-def lies_together(spec: KernelSpec, options: TapsOptions) -> bool:
-    """Whether the cells of a pixel lie side by side in shared memory: so that a copy of them is one request of the
-    second-level cache, where a plane for each takes one for every 16 bytes."""
-    whole = cell_of(spec) == WIDE and (options.vector or widest_copy(spec)) == WIDE
-    return whole and are_permuted(octets_of(spec, options))
-
-
-def plane_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Pixels of a group's cell in shared memory; an odd number of them where cells have planes, so that groups lie in
-    different banks."""
-    pixels = halo(spec, options)[0] * pitch_of(spec, options)
-    return pixels if lies_together(spec, options) else pixels | 1
-
-
-def phases_of(spec: KernelSpec) -> int:
-    """Sets of columns, each of those that a window moves by: so that the rows of a matrix lie side by side."""
-    return spec.stride[1] if cell_of(spec) == WIDE else 1
-
-
-def pitch_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Pixels of a row in shared memory."""
-    phases = phases_of(spec)
-    return phases * -(-halo(spec, options)[1] // phases)
-
-
 def shared_bytes(spec: KernelSpec, options: TapsOptions) -> int:
     """Of a block: its filters, then the pixels."""
     filters = 0 if holds_filters(spec, options) else options.groups_tile * _filters(spec, options) * LANES * SLOTS
-    return 2 * (filters + options.buffers * buffer_of(spec, options) + (ZEROS if loads_zeros(spec) else 0))
+    return 2 * (filters + options.buffers * buffer_of(spec, options))
 
 
 def _filters(spec: KernelSpec, options: TapsOptions) -> int:
@@ -199,45 +113,23 @@ def _filters(spec: KernelSpec, options: TapsOptions) -> int:
     return chunks_of(spec) * blocks_of(options)
 
 
-def is_guarded(spec: KernelSpec) -> bool:
-    """Whether the last instruction has fewer taps than lanes could take."""
-    return spec.r * spec.s * cells_of(spec) * cell_of(spec) % DEPTH != 0
-
-
-def loads_zeros(spec: KernelSpec) -> bool:
-    """Whether lanes without a tap give a row of zeros to the others."""
-    return cell_of(spec) == WIDE and is_guarded(spec)
-
-
-def buffer_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Elements of a tile's pixels."""
-    return octets_of(spec, options) * cell_of(spec) * plane_of(spec, options)
-
-
-def store_width(spec: KernelSpec, shape: ConvShape | None) -> int:
-    """Elements of a store that lie side by side and aligned: filters in NHWC; in NCHW columns, of a width that all
-    rows have (1 where the sizes are not known). Without groups, and of rows of more than two runs, stores of fewer than
-    eight columns are slower than single ones of 32 lanes side by side: 3 -> 64 on 222^2, batch 32, 539 us for 327 (an
-    H200, 2026-11-27)."""
-    if spec.layout is Layout.NHWC:
-        return next(v for v in STORES if spec.filters % v == 0)
-    if shape is None or spec.groups == 1 and shape.q > 2 * BLOCK and shape.q % max(STORES):
-        return 1
-    return next(v for v in STORES if shape.q % v == 0)
-
-
 def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:
-    """Of a thread: sums, a strip's pixels, an instruction's filters or all of them."""
+    """Of a thread: sums, the pixels of a strip or of two sets of lines, an instruction's filters or all of them."""
     return _registers(spec, options, holds_filters(spec, options))
 
 
 def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     rows, columns = matrices(spec, options)
-    fours = -(-spec.s * cell_of(spec) // DEPTH)
-    offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
     filters = 2 * (options.warp_groups * _filters(spec, options) if held else blocks_of(options))
-    return (4 * rows * columns + 4 * options.strips + filters + offsets
-            + REGISTERS_BESIDE + step_registers(spec, 2 * QUAD))
+    if held and cell_of(spec) == WIDE:
+        filters += BESIDE_HELD
+    if cell_of(spec) == WIDE:
+        pixels = (2 if spec.layout is Layout.NCHW else 4) * units_of(spec, options)[1] * lines_of(spec, options)[0]
+    else:
+        fours = -(-spec.s * SLOTS // DEPTH)
+        offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
+        pixels = 4 * options.strips + offsets
+    return 4 * rows * columns + pixels + filters + REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, 2 * QUAD)
 
 
 def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -246,14 +138,9 @@ def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
     return chunks_of(spec) * rows * columns <= MOST_UNROLLED
 
 
-def has_lane_offsets(spec: KernelSpec) -> bool:
-    """Whether the lanes of an instruction take different taps: not two cells of the same one."""
-    return cell_of(spec) == SLOTS or cells_of(spec) % 2 != 0
-
-
 def holds_offsets(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether a lane keeps where its taps lie."""
-    return has_lane_offsets(spec) and chunks_of(spec) <= MOST_OFFSETS and is_unrolled(spec, options)
+    return cell_of(spec) == SLOTS and chunks_of(spec) <= MOST_OFFSETS and is_unrolled(spec, options)
 
 
 def holds_filters(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -263,22 +150,15 @@ def holds_filters(spec: KernelSpec, options: TapsOptions) -> bool:
             and _registers(spec, options, True) <= HELD_REGISTERS)
 
 
-def items_of(spec: KernelSpec, options: TapsOptions) -> int:
-    """Of a tile: what a warp has of it at a time."""
-    return options.groups_tile // options.warp_groups * strip_sets(options)
-
-
-def strip_sets(options: TapsOptions) -> int:
-    """Of a tile's outputs."""
-    return options.tile_p * options.tile_q // (BLOCK * 2 * options.strips)
-
-
 def places_without_registers(spec: KernelSpec, options: TapsOptions) -> int:
     """Where a warp has the same windows in all tiles compilers find where their pixels lie ahead of these, and keep it:
     those places that there are no registers for, of resolved plan values."""
     if not is_unrolled(spec, options) or items_of(spec, options) > options.warps:
         return 0
-    places = options.strips * chunks_of(spec) * (options.warp_groups if lies_together(spec, options) else 1)
+    if cell_of(spec) == WIDE:
+        places = units_of(spec, options)[1] * sets_of(spec) // 2 * options.warp_groups
+    else:
+        places = options.strips * chunks_of(spec)
     return max(0, planned_registers(spec, options) + places - thread_registers(options.warps, options.min_blocks))
 
 
@@ -291,12 +171,6 @@ def has_registers(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether compilers have registers for all that they keep."""
     free = thread_registers(options.warps, options.min_blocks) - planned_registers(spec, options)
     return places_without_registers(spec, options) == 0 and not (holds_filters(spec, options) and free < FEW_FREE)
-
-
-def _is_in_order(spec: KernelSpec, options: TapsOptions) -> bool:
-    """Whether compilers would load so many pixels ahead of their products that there are no registers for them."""
-    return (is_unrolled(spec, options) and chunks_of(spec) >= MANY_CHUNKS
-            and (is_settled(spec, options) or options.warp_groups == QUAD))
 
 
 def resident(spec: KernelSpec, options: TapsOptions) -> int:
@@ -325,29 +199,37 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
     spec = joined_spec(layer, options)
     rows, columns = matrices(spec, options)
     halo_rows, halo_columns = halo(spec, options)
-    runs_across = options.tile_q // BLOCK
+    run_rows, across = runs_of(spec, options)
+    unit_rows, units_across = units_of(spec, options)
+    lines, line_step = lines_of(spec, options)
+    threads = LANES * options.warps
+    row_pieces = halo_columns * pixel_pieces(spec, options)
+    row_threads = min(threads, row_pieces)
     chunks, cell, cells = chunks_of(spec), cell_of(spec), cells_of(spec)
-    pieces = cells * cell // piece_of(spec, options)
     padded = any(map(any, spec.padding))
     return TapsNumbers(
-        arguments=arguments, groups=spec.groups, channels=spec.channels, filters=spec.filters,
-        lanes_each=QUAD // options.joined, threads=LANES * options.warps, cell=cell, cells=cells,
-        chunk_cells=DEPTH // cell, chunks=chunks, guard_taps=is_guarded(spec), lane_offsets=has_lane_offsets(spec),
-        held_offsets=holds_offsets(spec, options), held_filters=holds_filters(spec, options), zeros=loads_zeros(spec),
-        piece=piece_of(spec, options), pieces=pieces,
+        arguments=arguments, groups=spec.groups, blocks_of_groups=blocks_of_groups(spec, options),
+        guard_groups=spec.groups % options.groups_tile != 0, channels=spec.channels, filters=spec.filters,
+        lanes_each=QUAD // options.joined, threads=threads, cell=cell, cells=cells, chunk_cells=DEPTH // cell,
+        chunks=chunks, guard_taps=is_guarded(spec), held_offsets=holds_offsets(spec, options),
+        held_filters=holds_filters(spec, options), one_tap=cell == WIDE and cells % 2 == 0, sets=sets_of(spec),
+        odd_sets=sets_of(spec) % 2 == 1, odd_rows=spec.r % 2 == 1, lines=lines, odd_lines=lines % 2 == 1,
+        line_step=line_step,
+        piece=piece_of(spec, options), pieces=cells * cell // piece_of(spec, options),
         piece_channels=min(piece_of(spec, options), spec.channels),
         guard_channels=spec.channels > SLOTS and spec.channels % SLOTS != 0, tiles_ahead=options.buffers - 1,
-        blocks=blocks_of(options),
-        rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters), runs_across=runs_across,
-        strip_sets=strip_sets(options), items=items_of(spec, options),
-        settled=is_settled(spec, options), in_order=_is_in_order(spec, options),
+        blocks=blocks_of(options), rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters),
+        run_rows=run_rows, runs_across=across, units=unit_rows * units_across, units_across=units_across,
+        unit_columns=BLOCK * across // units_across, partner_rows=unit_rows if unit_rows < run_rows else 0,
+        partner_columns=BLOCK if unit_rows == run_rows else 0, sets_across=options.tile_q // BLOCK // across,
+        strip_sets=strip_sets(options), items=items_of(spec, options), settled=is_settled(spec, options),
         halo_rows=halo_rows, halo_columns=halo_columns, phases=phases_of(spec),
-        phase_columns=-(-halo_columns // phases_of(spec)),
-        pitch=pitch_of(spec, options), together=lies_together(spec, options), octets=octets_of(spec, options),
-        plane=plane_of(spec, options), buffer=buffer_of(spec, options),
-        copies=pixel_pieces(spec, options) * halo_rows * halo_columns, pixel_pieces=pixel_pieces(spec, options),
-        pixel_threads=LANES * options.warps // pixel_pieces(spec, options),
-        idle_threads=LANES * options.warps % pixel_pieces(spec, options) != 0,
+        phase_columns=-(-halo_columns // phases_of(spec)), pitch=pitch_of(spec, options),
+        together=lies_together(spec, options), octets=octets_of(spec, options), plane=plane_of(spec, options),
+        buffer=buffer_of(spec, options), copies=pixel_pieces(spec, options) * halo_rows * halo_columns,
+        pixel_pieces=pixel_pieces(spec, options), row_pieces=row_pieces, row_threads=row_threads,
+        rows_at_once=threads // row_threads, rows_left=halo_rows % (threads // row_threads) != 0,
+        idle_threads=threads % row_threads != 0,
         group_filters=chunks * blocks_of(options) * LANES, shared_bytes=shared_bytes(spec, options),
         unrolled=is_unrolled(spec, options), find_pixels=padded and spec.padding_mode.reads_image,
         registers=planned_registers(spec, options))

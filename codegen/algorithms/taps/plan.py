@@ -25,12 +25,15 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .choice import candidates, choice, instructions
-from .numbers import (BLOCK, DEPTH, MOST_CHANNELS, MOST_REGISTERS, QUAD, SIDE_THREADS, SLOTS, STORES, STRIP, WIDE,
-                      TapsNumbers, has_registers, joined_spec, make_numbers, matrices, most_joined, pixel_pieces,
-                      planned_registers, resolved, shared_bytes, widest_copy)
+from .choice import candidates, choice
+from .cycles import instructions
+from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, STORES, STRIP, WIDE, joined_spec, line_loads, matrices, most_joined,
+                       pixel_pieces, takes_strips, widest_copy)
+from .numbers import (MOST_REGISTERS, SIDE_THREADS, TapsNumbers, has_registers, make_numbers, planned_registers,
+                      resolved, shared_bytes)
 from .options import TapsOptions
 
+MOST_CHANNELS = 32              # of a group: its filters lie in shared memory as a whole
 FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 
@@ -87,10 +90,11 @@ def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     if not whole or options.tile_filters % BLOCK:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs of {options.tile_filters} filters, "
                 f"{options.strips} strips of {STRIP} outputs at once, is no whole number of matrices")
-    if spec.layout is Layout.NCHW and (options.strips % 2 or options.warp_groups > 1):
+    if spec.layout is Layout.NCHW and (not takes_strips(spec, options.strips) or options.warp_groups > 1):
         return f"strips = {options.strips}, warp_groups = {options.warp_groups} (an even number, and 1, in NCHW)"
-    if spec.groups % options.groups_tile or options.groups_tile % options.warp_groups:
-        return (f"{options.warp_groups} of {options.groups_tile} of {spec.groups} groups (each a divisor of the next)")
+    if options.groups_tile % options.warp_groups or options.groups_tile >= 2 * spec.groups:
+        return (f"{options.warp_groups} of {options.groups_tile} of {spec.groups} groups (the first a divisor of the "
+                "second, which is less than twice the third)")
     if options.groups_tile > 1 and options.tile_filters < spec.filters:
         return f"groups_tile = {options.groups_tile} with {options.tile_filters} of {spec.filters} filters (all)"
     if options.warps > BLOCK_THREADS // LANES:
@@ -130,7 +134,7 @@ def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
 
 def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Launch:
     """Blocks that stay: each makes several tiles with its filters, as many at a time as the chip holds."""
-    beside = numbers.n_tiles * (numbers.groups // options.groups_tile)
+    beside = numbers.n_tiles * numbers.blocks_of_groups
     grid = staying_grid(spec, (options.tile_p, options.tile_q), beside, options.min_blocks)
     return Launch(entry=spec.name, grid=grid, block=(numbers.threads, 1, 1),
                   arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes)
@@ -139,7 +143,7 @@ def _launch(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Lau
 def _preparation(options: TapsOptions, numbers: TapsNumbers) -> Preparation:
     """The filter as [group][tile of filters][instruction][eight filters][filter][fours of its products], filled up with
     zeros."""
-    cells = numbers.groups * numbers.n_tiles * numbers.group_filters
+    cells = numbers.blocks_of_groups * options.groups_tile * numbers.n_tiles * numbers.group_filters
     grid = (Blocks(times=-(-cells // SIDE_THREADS), limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=2 * SLOTS * cells))
@@ -150,10 +154,11 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
     joined = joined_spec(spec, options)
     rows, columns = matrices(joined, options)
     products = numbers.chunks * DEPTH
-    loads = options.strips * (1 if numbers.cell == WIDE else 2) + (0 if numbers.held_filters else numbers.blocks)
+    pixels = line_loads(joined, options) if numbers.cell == WIDE else 2 * numbers.chunks * options.strips
+    loads = pixels + (0 if numbers.held_filters else numbers.chunks * numbers.blocks)
     return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters of "
                      f"{options.warp_groups} group{'s' if options.warp_groups > 1 else ''}",
-                warp_loads=numbers.chunks * loads * options.warp_groups,
+                warp_loads=loads * options.warp_groups,
                 shuffles=8 * rows * columns // QUAD, fma=products * rows * columns * 4, registers=numbers.registers,
                 direct_loads=spec.channels * spec.r * spec.s * rows * columns * 4,
                 no_spills=has_registers(joined, options))
@@ -161,7 +166,7 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
 
 def _phrase(options: TapsOptions, numbers: TapsNumbers) -> str:
     groups = f" of {options.groups_tile} groups" if options.groups_tile > 1 else ""
-    taps = {2: "two taps" if numbers.lane_offsets else "a tap", 4: "four taps"}[numbers.chunk_cells]
+    taps = "four taps" if numbers.cell == SLOTS else "a tap" if numbers.one_tap else "two taps"
     return (f"tiles of {options.tile_p} x {options.tile_q} outputs x {options.tile_filters} filters{groups}, {taps} an "
             f"instruction, {options.warps} warps a block, {numbers.shared_bytes} bytes of shared memory")
 
@@ -172,7 +177,7 @@ def space(spec: KernelSpec) -> Iterable[TapsOptions]:
 
 
 def estimate(plan: KernelPlan, shape: ConvShape) -> float:
-    """choice.instructions of this plan."""
+    """cycles.instructions of this plan."""
     return instructions(joined_spec(plan.spec, plan.options), plan.options, shape)
 
 

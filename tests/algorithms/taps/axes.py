@@ -10,10 +10,11 @@ from tests.axes import BORDERS, DENSE_LAYER, DTYPES, LAYOUTS, PADDINGS, WITH_RES
 # (C, K, groups): every width of a cell and of a copy, filters that fill a tile and that do not, groups side by side
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 5, 1), (32, 32, 8), (12, 24, 4), (16, 64, 4), (8, 6, 2),
             (24, 72, 6), (16, 16, 2), (64, 64, 4), (64, 32, 2), (24, 40, 2), (30, 24, 3),
-            (48, 16, 2), (32, 32, 16))
+            (48, 16, 2), (32, 32, 16), (40, 40, 5))
 NAMES = ("tile_p", "tile_q", "tile_filters", "strips", "warps")
 TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 1), (2, 16, 16, 2, 3),
-         (3, 64, 48, 2, 4), (4, 8, 16, 2, 2), (4, 56, 24, 2, 7))
+         (3, 64, 48, 2, 4), (4, 8, 16, 2, 2), (4, 56, 24, 2, 7), (14, 8, 16, 7, 2),
+         (8, 8, 8, 4, 1))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
@@ -60,12 +61,12 @@ def variants() -> Iterable[Row]:
     """Every tile in both layouts, whole groups and one, with every way of copying pixels and storing outputs; joined
     groups."""
     for i, tile in enumerate(TILES * 2):
-        yield dict(filter=((3, 3), (2, 3), (5, 2))[i % 3], channels=CHANNELS[i % len(CHANNELS)],
-                   padding=PADDINGS[i % 4],
+        channels = CHANNELS[i * 7 % len(CHANNELS)]
+        layout = "NHWC" if tile[3] % 2 else LAYOUTS[(i + i // len(TILES)) % 2]
+        yield dict(filter=((3, 3), (2, 3), (5, 2))[i % 3], channels=channels, padding=PADDINGS[i % 4],
                    padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
-                   dtype=DTYPES[1 + i % 2], layout=LAYOUTS[(i + i // len(TILES)) % 2], stride=1 + i % 2,
-                   dilation=1 + i // 2 % 2, tile=tile,
-                   groups_tile=2 if CHANNELS[i % len(CHANNELS)][2] % 2 == 0 and i % 3 else 1, vector=0,
+                   dtype=DTYPES[1 + i % 2], layout=layout, stride=1 + i % 2,
+                   dilation=1 + i // 2 % 2, tile=tile, groups_tile=2 if channels[2] > 1 and i % 3 else 1, vector=0,
                    buffers=1 + i // 3 % 2, joined=False)
     for i, channels in enumerate(((32, 32, 8), (32, 32, 16)) * 2):
         yield dict(filter=((3, 3), (5, 2))[i // 2], channels=channels, padding=PADDINGS[1 + i % 2],

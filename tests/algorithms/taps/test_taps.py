@@ -54,7 +54,8 @@ def test_layers_that_are_refused(changes, arch, says):
 
 @pytest.mark.parametrize("values, says", [
     (dict(tile_q=20), "no whole number"), (dict(tile_p=3, strips=4), "no whole number"),
-    (dict(buffers=2), "buffers = 2"), (dict(groups_tile=3), "each a divisor"),
+    (dict(buffers=2), "buffers = 2"), (dict(groups_tile=4), "1 of 4 of 2 groups"),
+    (dict(groups_tile=3, warp_groups=2), "the first a divisor"),
     (dict(groups_tile=2, tile_filters=8), "with 8 of 16 filters"),
     (dict(warps=64), "at most 32"), (dict(vector=4), "vector = 4"), (dict(store_vector=16), "store_vector = 16"),
     (dict(tile_p=64, tile_q=64, strips=16), "registers a thread"), (dict(min_blocks=64), "min_blocks = 64"),
@@ -87,8 +88,9 @@ def test_channels_are_copied_as_wide_as_they_are_whole(channels, copied, cell):
     assert ("wc_load_matrices_4(" in text) == (cell == 8)
 
 
-@pytest.mark.parametrize("channels, groups_tile, octets", [(8, 1, 1), (8, 2, 2), (8, 4, 4), (8, 8, 8), (16, 1, 2),
-                                                           (16, 4, 8), (32, 1, 4), (32, 2, 8), (32, 4, 16), (24, 2, 6)])
+@pytest.mark.parametrize("channels, groups_tile, octets", [(8, 1, 1), (8, 2, 2), (8, 3, 4), (8, 4, 4), (8, 8, 8),
+                                                           (16, 1, 2), (16, 4, 8), (32, 1, 4), (32, 2, 8), (32, 4, 16),
+                                                           (24, 1, 4), (24, 2, 8)])
 def test_cells_of_a_pixel_lie_side_by_side_where_eight_pixels_lie_in_all_banks(channels, groups_tile, octets):
     values = {"tile_p": 4, "tile_q": 16, "tile_filters": 8, "groups_tile": groups_tile, "warp_groups": 1, "strips": 2,
               "warps": 2}
@@ -99,6 +101,39 @@ def test_cells_of_a_pixel_lie_side_by_side_where_eight_pixels_lie_in_all_banks(c
         assert cells_lie_without_conflicts(render(made).text, octets)
     narrow = plan_layer(shape, algorithm="taps", settings={**values, "vector": 1})
     assert not narrow.numbers.together
+
+
+@pytest.mark.parametrize("channels, size, tile, stride, loads", [
+    (16, 3, (8, 8, 4), 1, 3 * 6), (16, 3, (14, 8, 7), 1, 3 * 9), (16, 3, (8, 8, 2), 1, 3 * 4),
+    (16, 3, (8, 8, 2), 2, 3 * 5), (16, 3, (1, 32, 2), 1, 3 * 2 * 3), (32, 5, (8, 8, 4), 1, 10 * 8),
+    (16, 1, (8, 8, 4), 1, 4), (8, 3, (8, 8, 4), 1, 6 + 2 * 4)])
+def test_a_line_of_pixels_is_loaded_once_for_all_rows_of_the_filter(channels, size, tile, stride, loads):
+    """Strips of neighbouring rows share lines: of four under a filter of three rows six are loaded, not twelve. A column
+    of the filter that has no other beside it shares none."""
+    values = {"tile_p": tile[0], "tile_q": tile[1], "strips": tile[2], "tile_filters": 8, "groups_tile": 1,
+              "warp_groups": 1, "warps": 1}
+    shape = small(c=2 * channels, k=16, groups=2, r=size, s=size, stride=stride, h=40, w=40)
+    made = plan_layer(shape, algorithm="taps", settings=values)
+    filters = 0 if made.numbers.held_filters else made.numbers.chunks
+    assert made.cost.warp_loads == loads + filters
+
+
+@on_cpu_device
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("each, groups_tile", [(8, 4), (16, 2), (24, 2), (4, 4)])
+def test_the_last_block_may_have_fewer_groups(each, groups_tile, layout):
+    """Five groups by blocks of four or two: as with a block for each."""
+    rng = np.random.default_rng(8)
+    x, w = rng.standard_normal((2, 5 * each, 9, 11)), rng.standard_normal((40, each, 3, 3))
+    x[1, 4 * each + 1, 3, 5] = np.inf
+    given = (x if layout == "NCHW" else x.transpose(0, 2, 3, 1)).astype("f2").copy()
+    shape = small(n=2, c=5 * each, k=40, h=9, w=11, groups=5, layout=layout)
+    values = {"tile_p": 8, "tile_q": 8, "tile_filters": 8, "strips": 2, "warps": 2, "joined": 1}
+    together = groups_tile if layout == "NHWC" else 1
+    several, alone = (warpconv.specialize(shape, algorithm="taps", device="cpu", settings={**values, **groups})(
+        given, w.astype("f2")) for groups in ({"groups_tile": groups_tile, "warp_groups": together},
+                                              {"groups_tile": 1, "warp_groups": 1}))
+    np.testing.assert_array_equal(several, alone)
 
 
 def test_a_block_of_few_warps_copies_a_pixel_at_once():

@@ -2,20 +2,20 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 256,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=1 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=12 --set joined=1
+//     --set tile_p=14 --set tile_q=8 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=7 \
+//     --set warps=2 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=4 --set joined=1
 //
 // layer  x[N, H, W, 256] * w[256, 8, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 2 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 1 warps a block, 9232 bytes of
+// plan   tiles of 14 x 8 outputs x 8 filters of 8 groups, two taps an instruction, 2 warps a block, 51200 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 40 warp loads, 16 shuffles, 2560 FMA a lane, about
-//        141 registers (direct: 2304 loads)
+// cost   a warp's 7 strips of 16 outputs x 8 filters of 4 groups: 112 warp loads, 56 shuffles, 8960 FMA a lane, about
+//        186 registers (direct: 8064 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes can store
-// what lies side by side.
+// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
+// filters its columns, so that four lanes can store what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -25,27 +25,35 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 2;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
-constexpr int GROUPS_TILE = 4;                  // groups of it
+constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int GROUPS_TILE = 8;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int ITEMS = 1;                        // a block's, which its warps share
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int UNITS = 7;                        // strips that a warp has at once, each an instruction's pixels;
+constexpr int UNITS_ACROSS = 1;                 // of them side by side,
+constexpr int UNIT_COLUMNS = 8;                 // columns from one to the next
+constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
+constexpr int ITEMS = 2;                        // a block's, which its warps share
+constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
+constexpr int LINES = 9;                        // of a set that a warp loads,
+constexpr int ROWS = 7;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 1;                        // of a block
-constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
-constexpr int BUFFER = 2304;                    // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
+constexpr int WARPS = 2;                        // of a block
+constexpr int THREADS = 64;                     // of a block
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 10;                // input columns
+constexpr int OCTETS = 8;                       // places for cells of a pixel of all a block's groups, side by side
+constexpr int ROW = HALO_COLUMNS * CELL * OCTETS; // elements from a row of pixels to the next in shared memory,
+constexpr int LINE = ROW;                       // from a line to the next
+constexpr int BUFFER = 10240;                   // elements of a tile's pixels there
+constexpr int PIECE = 8;                        // channels that are copied at a time
+constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
+constexpr int ROW_PIECES = 80;                  // of a row of pixels,
+constexpr int ROW_THREADS = 64;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 1;                 // rows at a time
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -63,35 +71,46 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// From a window's first pixel to the cell of a tap that a lane gives the address of, in pixels.
-__device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int tap = chunk * CHUNK_CELLS + lane / 16;
-    return tap / S * HALO_COLUMNS + tap % S;
-}
-
 // Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
 __device__ __forceinline__ int cell(int pixel, int octet) {
     return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
 }
 
+// A cell of a pixel: its place among a tile's pixels, in elements.
+__device__ __forceinline__ int pixel_at(int row, int column, int octet) {
+    return (row * (HALO_COLUMNS * OCTETS) + cell(column, octet)) * CELL;
+}
+
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
+__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
-// is read.
+// Filters of a block's groups, in the order of its products.
+__device__ __forceinline__ void copy_filters(element* to, const element* from) {
+    for (int i = threadIdx.x; i < GROUPS_TILE * GROUP_FILTERS / 2;
+        i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
+}
+
+// The pixels that a tile's windows cover, PIXEL_PIECES pieces each, and zeros outside of the image, where nothing is
+// read. A thread copies pieces of a column, from row to row.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int octet = threadIdx.x % OCTETS;
-    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
-    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
+    const int first_row = threadIdx.x / ROW_THREADS;
+    const int top = tile.p - PAD_TOP + first_row, left = tile.q - PAD_LEFT;
+#pragma unroll 1
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number / PIXEL_PIECES, piece = number % PIXEL_PIECES;
+        element* const at = to + pixel_at(first_row, column, piece);
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
-    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
-        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
-        const int h = top + row, w = left + column;
-        wc_copy_async_zfill_16(true, to + cell(pixel, octet) * CELL, image + ((index_t)h * W + w) * C,
-            (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+        for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
+            wc_copy_async_zfill_16(true, at + row * ROW, from, exists && (unsigned)(top + row) < (unsigned)H);
+            from += (index_t)W * C;
+        }
     }
 }
 
@@ -115,10 +134,28 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
+struct Half { int set, r; };
+
+__device__ __forceinline__ Half half_of(int chunk, int half) {
+    if (chunk >= SETS / 2 * R) return {SETS - 1, (chunk - SETS / 2 * R) * 2 + half};
+    return {chunk / R * 2 + half, chunk % R};
+}
+
+// LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
+// matrices. `first`: where this lane's matrix begins in the first line.
+__device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line < LINES; ++line)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
+// four elements are two channels of a cell under each of two rows of the filter, or columns, of the filter lane / 4 of
+// eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -128,21 +165,21 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell;
-            const int channel = lane % 4 * 2 + of_lane % 2;
-            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            const Half half = half_of(chunk, of_lane / 2);
+            const int tap = half.r * S + half.set, channel = lane % 4 * 2 + of_lane % 2;
+            const bool exists = k < K_GROUP && half.r < R && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 12)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
-    element* const pixels_of_tile = shared;
-    element* const zeros = pixels_of_tile + 2 * BUFFER;      // the row of lanes without a tap
+    element* const filters = shared;
+    element* const pixels_of_tile = shared + GROUPS_TILE * GROUP_FILTERS * 4;
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -150,66 +187,80 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
-    if (threadIdx.x == 0) *(uint4*)zeros = make_uint4(0u, 0u, 0u, 0u);
-    int offsets[CHUNKS];
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
-    uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
-#pragma unroll
-    for (int g = 0; g < WARP_GROUPS; ++g)
-#pragma unroll
-        for (int chunk = 0; chunk < CHUNKS; ++chunk)
-#pragma unroll
-            for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
-                *(const uint2*)(of_block_filters + (((g * CHUNKS + chunk) + n) * 32 + lane) * 4);
-    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    copy_filters(filters, of_block_filters);
+    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
+    copy_pixels(pixels_of_tile, x, tile, first_group, H, W);
     wc_copy_async_commit();
     int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const Tile tile = tile_of(number, tiles_p, tiles_q);
         const element* const halo = pixels_of_tile + buffer * BUFFER;
         buffer ^= 1;
         const count_t next = number + gridDim.x;
-        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
-            H, W);
+        const Tile next_tile = tile_of(next, tiles_p, tiles_q);
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, next_tile, first_group, H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item * WARP_GROUPS;
-            const int warp_group = first_group + of_block;
-            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
-            int windows[STRIPS];
-#pragma unroll
-            for (int s = 0; s < STRIPS; ++s) {
-                const int run = 2 * s + lane / 8 % 2, column = run % RUNS_ACROSS * 8 + lane % 8;
-                windows[s] = run / RUNS_ACROSS * HALO_COLUMNS + column;
-            }
+            const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
+            const int first_p = tile.p, first_q = tile.q;
+            // the pixel that this lane's matrices begin with, of either run
+            const int line_row = lane / 8 % 2 * PARTNER_ROWS;
+            const int line_column = lane % 8;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int offset = offsets[chunk];
-                // of the pixels' octet 0; another one's differs in its last bits, by its number
-                int cells[STRIPS];
+            for (int g = 0; g < WARP_GROUPS; ++g) {
+                const int first_octet = of_block + g;
 #pragma unroll
-                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, 0);
-                const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
+                for (int pair = 0; pair < SETS / 2; ++pair) {
+                    const int set = 2 * pair + lane / 16, octet = first_octet, s = set;
+                    uint4 lines[UNITS_ACROSS][LINES];
 #pragma unroll
-                for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const int octet = of_block + g;
-                    uint4 pixels[STRIPS];
+                    for (int a = 0; a < UNITS_ACROSS; ++a)
+                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * UNIT_COLUMNS + s, octet));
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s)
-                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
-                            exists ? halo + (cells[s] ^ octet) * CELL : zeros);
+                    for (int r = 0; r < R; ++r) {
+                        const int chunk = pair * R + r;
+                        const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
+#pragma unroll
+                        for (int n = 0; n < BLOCKS; ++n) {
+                            const uint2 eight = *(const uint2*)(of_group + n * 128);
+#pragma unroll
+                            for (int unit = 0; unit < UNITS; ++unit) {
+                                const uint4 pixels = lines[0][unit + r];
+                                wc_mma_halves_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                                    eight.y);
+                            }
+                        }
+                    }
+                }
+                // the last set by itself: an instruction multiplies by two rows of the filter
+#pragma unroll
+                for (int i = 0; i < (R + 1) / 2; ++i) {
+                    const int chunk = SETS / 2 * R + i, octet = first_octet;
+                    uint4 lines[UNITS];
+#pragma unroll
+                    for (int unit = 0; unit < UNITS; ++unit) {
+                        const int row = line_row + unit + (2 * i + lane / 16);
+                        const element* const first = halo + pixel_at(row, line_column + (SETS - 1), octet);
+                        if (2 * i + 1 == R) {
+                            lines[unit] = make_uint4(0u, 0u, 0u, 0u);
+                            wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
+                            continue;
+                        }
+                        wc_load_matrices_4(lines[unit].x, lines[unit].y, lines[unit].z, lines[unit].w, first);
+                    }
+                    const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = held[g][chunk][n];
+                        const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int m = 0; m < ROWS; ++m)
-                            wc_mma_halves_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,
-                                eight.x, eight.y);
+                        for (int unit = 0; unit < UNITS; ++unit) {
+                            const uint4 pixels = lines[unit];
+                            wc_mma_halves_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                                eight.y);
+                        }
                     }
                 }
             }
@@ -222,8 +273,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = 2 * m + half;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + lane / 4;
+                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
@@ -239,5 +289,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             }
         }
         __syncthreads();        // every warp is done with these pixels
+        tile = next_tile;
     }
 }

@@ -31,8 +31,9 @@ constexpr int CHUNK_CELLS = 4;                  // cells that an instruction tak
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int STRIP_SETS = 7;                   // sets of STRIPS: a tile
+constexpr int RUN_ROWS = 2;                     // rows of its runs,
+constexpr int UNITS_ACROSS = 2;                 // of them side by side,
+constexpr int STRIP_SETS = 7;                   // and of the tile
 constexpr int ITEMS = 7;                        // a block's, which its warps share
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -203,16 +204,18 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS, first_run = item % STRIP_SETS * (2 * STRIPS);
-            const int warp_group = first_group + of_block;
+            const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
+            const int first_row = strip_set * RUN_ROWS;
+            const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = first_run + 2 * s + half, column = run % RUNS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (run / RUNS_ACROSS * HALO_COLUMNS + column) * CELL;
+                    const int row = first_row + (2 * s + half) / UNITS_ACROSS,
+                        column = (2 * s + half) % UNITS_ACROSS * 8 + lane / 4;
+                    windows[s][half] = (row * HALO_COLUMNS + column) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -225,8 +228,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
 #pragma unroll
@@ -257,8 +260,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
-                            const int of = first_run + n + i, added_p = tile.p + of / RUNS_ACROSS;
-                            const int added_q = tile.q + of % RUNS_ACROSS * 8 + lane % 4 * 2;
+                            const int of = n + i, added_p = first_p + of / UNITS_ACROSS;
+                            const int added_q = first_q + of % UNITS_ACROSS * 8 + lane % 4 * 2;
                             const bool exists = filter_exists && added_p < P;
                             const element* const added = residual + ((tile.image * K + all_k) * P + added_p) * Q
                                 + added_q;
@@ -269,8 +272,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 finish((half ? sum.w : sum.y), added_1));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        const int run = first_run + n + lane % 4;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        const int run = n + lane % 4;
+                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * 8;
                         if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
                             Q - q);
                     }

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,128 --filter 256,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=2 \
-//     --set warps=1 --set buffers=2 --set vector=4 --set store_vector=8 --set min_blocks=14 --set joined=1
+//     --set tile_p=14 --set tile_q=8 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=7 \
+//     --set warps=1 --set buffers=2 --set vector=4 --set store_vector=8 --set min_blocks=8 --set joined=1
 //
 // layer  x[N, H, W, 128] * w[256, 4, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 2 x 16 outputs x 8 filters of 8 groups, four taps an instruction, 1 warps a block, 15488 bytes of
+// plan   tiles of 14 x 8 outputs x 8 filters of 4 groups, four taps an instruction, 1 warps a block, 13376 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 60 warp loads, 16 shuffles, 1536 FMA a lane, about
-//        101 registers (direct: 1152 loads)
+// cost   a warp's 7 strips of 16 outputs x 8 filters of 4 groups: 180 warp loads, 56 shuffles, 5376 FMA a lane, about
+//        201 registers (direct: 4032 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there a lane finds
@@ -25,27 +25,31 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 2;                       // output rows of a block's tile
-constexpr int TILE_Q = 16;                      // output columns of it
-constexpr int GROUPS_TILE = 8;                  // groups of it
+constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 7;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int ITEMS = 2;                        // a block's, which its warps share
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
+constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
+constexpr int ITEMS = 1;                        // a block's, which its warps share
+constexpr int ROWS = 7;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 1;                        // of a block
 constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 73;                       // pixels of a group's cell in shared memory
-constexpr int BUFFER = 2336;                    // elements of a tile's pixels there
-constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 4;                // pixels that a block copies at a time
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 10;                // input columns
+constexpr int PLANE = 161;                      // pixels of a group's cell in shared memory
+constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
+constexpr int BUFFER = 2576;                    // elements of a tile's pixels there
+constexpr int PIECE = 4;                        // channels that are copied at a time
+constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
+constexpr int ROW_PIECES = 40;                  // of a row of pixels,
+constexpr int ROW_THREADS = 32;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 1;                 // rows at a time
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -81,20 +85,25 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
-// is read.
+// The pixels that a tile's windows cover, PIXEL_PIECES pieces each, and zeros outside of the image, where nothing is
+// read. A thread copies pieces of a column, from row to row.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int piece = threadIdx.x % PIXEL_PIECES, group = piece;
-    element* const plane = to + group * (PLANE * CELL);
-    const element* const image = x + tile.image * H * W * C + (first_group + group) * C_GROUP;
-    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
+    const int first_row = threadIdx.x / ROW_THREADS;
+    const int top = tile.p - PAD_TOP + first_row, left = tile.q - PAD_LEFT;
+#pragma unroll 1
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number / PIXEL_PIECES, piece = number % PIXEL_PIECES;
+        const int octet = piece * PIECE / CELL;
+        element* const at = to + (octet * PLANE + first_row * HALO_COLUMNS + column) * CELL + piece * PIECE % CELL;
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
-    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
-        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
-        const int h = top + row, w = left + column;
-        wc_copy_async_zfill_8(true, plane + (pixel) * CELL, image + ((index_t)h * W + w) * C,
-            (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+        for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
+            wc_copy_async_zfill_8(true, at + row * ROW, from, exists && (unsigned)(top + row) < (unsigned)H);
+            from += (index_t)W * C;
+        }
     }
 }
 
@@ -139,7 +148,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 14)
+extern "C" __global__ void __launch_bounds__(THREADS, 8)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -156,31 +165,31 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     int offsets[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
-    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
+    copy_pixels(pixels_of_tile, x, tile, first_group, H, W);
     wc_copy_async_commit();
     int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const Tile tile = tile_of(number, tiles_p, tiles_q);
         const element* const halo = pixels_of_tile + buffer * BUFFER;
         buffer ^= 1;
         const count_t next = number + gridDim.x;
-        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
-            H, W);
+        const Tile next_tile = tile_of(next, tiles_p, tiles_q);
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, next_tile, first_group, H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item * WARP_GROUPS;
-            const int warp_group = first_group + of_block;
+            const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
+            const int first_p = tile.p, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = 2 * s + half, column = run % RUNS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (run / RUNS_ACROSS * HALO_COLUMNS + column) * CELL;
+                    const int row = s + half * PARTNER_ROWS, column = lane / 4;
+                    windows[s][half] = (row * HALO_COLUMNS + column) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -193,8 +202,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
@@ -217,8 +226,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = 2 * m + half;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + lane / 4;
+                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
@@ -234,5 +242,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             }
         }
         __syncthreads();        // every warp is done with these pixels
+        tile = next_tile;
     }
 }

@@ -2,20 +2,21 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,512 --filter 512,3,3 --stride 2,2 --padding 1 --groups 32 --dtype bfloat16 \
 //     --layout NHWC --epilogue bias --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=8 --set tile_filters=16 --set groups_tile=2 --set warp_groups=2 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=7 --set joined=1
+//     --set tile_p=4 --set tile_q=8 --set tile_filters=16 --set groups_tile=4 --set warp_groups=2 --set strips=2 \
+//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=5 --set joined=1
 //
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 8 outputs x 16 filters of 2 groups, a tap an instruction, 2 warps a block, 28800 bytes of shared
+// plan   tiles of 4 x 8 outputs x 16 filters of 4 groups, a tap an instruction, 2 warps a block, 39168 bytes of shared
 //        memory
-// cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 72 warp loads, 16 shuffles, 4608 FMA a lane, about
-//        113 registers (direct: 4608 loads)
+// cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 66 warp loads, 16 shuffles, 4608 FMA a lane, about
+//        92 registers (direct: 4608 loads)
 //
 // Two cells of eight channels of a tap are the sixteen products of an instruction of the tensor cores. A block copies
-// the pixels that its outputs' windows cover to shared memory; there ldmatrix loads those of sixteen pixels. Pixels are
-// the rows of a product and filters its columns, so that four lanes can store what lies side by side.
+// the pixels that its outputs' windows cover to shared memory; there ldmatrix loads a line of eight pixels once for all
+// rows of the filter that read it. Pixels are the rows of a product and filters its columns, so that four lanes can
+// store what lies side by side.
 constexpr int C = 512;                          // channels of x
 constexpr int K = 512;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -27,31 +28,38 @@ constexpr int STRIDE_H = 2;                     // input rows from one output to
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 8;                       // output rows of a block's tile
+constexpr int TILE_P = 4;                       // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
-constexpr int GROUPS_TILE = 2;                  // groups of it
+constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 2;                       // times eight filters of such a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CELLS = 2;                        // cells of a group's pixel
-constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 9;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 2;                  // of so many groups
-constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
+constexpr int UNITS = 2;                        // strips that a warp has at once, each an instruction's pixels;
+constexpr int UNITS_ACROSS = 1;                 // of them side by side,
+constexpr int UNIT_COLUMNS = 8;                 // columns from one to the next
+constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 2;                        // a block's, which its warps share
+constexpr int SETS = 6;                         // of lines of pixels: of a filter column and a cell each
+constexpr int LINES = 5;                        // of a set that a warp loads,
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
-constexpr int HALO_ROWS = 17;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 17;                // input columns
+constexpr int HALO_ROWS = 9;                    // input rows that a tile's windows cover
 // sets of columns, those equal modulo the stride, which lie side by side
 constexpr int PHASES = 2;
 constexpr int PHASE_COLUMNS = 9;                // of a set in shared memory
 constexpr int PITCH = 18;                       // pixels of a row there
-constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
-constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 16;               // pixels that a block copies at a time
+constexpr int OCTETS = 8;                       // places for cells of a pixel of all a block's groups, side by side
+constexpr int ROW = PITCH * CELL * OCTETS;      // elements from a row of pixels to the next in shared memory,
+constexpr int LINE = ROW;                       // from a line to the next
+constexpr int PIECE = 8;                        // channels that are copied at a time
+constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
+constexpr int ROW_PIECES = 136;                 // of a row of pixels,
+constexpr int ROW_THREADS = 64;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 1;                 // rows at a time
 constexpr int GROUP_FILTERS = 576;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -81,6 +89,11 @@ __device__ __forceinline__ int cell(int pixel, int octet) {
     return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
 }
 
+// A cell of a pixel: its place among a tile's pixels, in elements.
+__device__ __forceinline__ int pixel_at(int row, int column, int octet) {
+    return (row * (PITCH * OCTETS) + cell(column, octet)) * CELL;
+}
+
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* shared, const void* global, bool inside) { asm volatile("{ .reg .pred part; setp.ne.u32 part, %2, 0; @part cp.async.cg.shared.global [%0], [%1], 16, %3; }" :: "r"((unsigned)__cvta_generic_to_shared(shared)), "l"(global), "r"((unsigned)takes_part), "r"(inside ? 16 : 0) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
@@ -93,20 +106,24 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
         i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
-// is read.
+// The pixels that a tile's windows cover, PIXEL_PIECES pieces each, and zeros outside of the image, where nothing is
+// read. A thread copies pieces of a column, from row to row.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int octet = threadIdx.x % OCTETS;
-    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
-    const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
+    const int first_row = threadIdx.x / ROW_THREADS;
+    const int top = tile.p * STRIDE_H - PAD_TOP + first_row, left = tile.q * STRIDE_W - PAD_LEFT;
+#pragma unroll 1
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number / PIXEL_PIECES, piece = number % PIXEL_PIECES;
+        element* const at = to + pixel_at(first_row, column % PHASES * PHASE_COLUMNS + column / PHASES, piece);
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
-    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
-        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
-        const int h = top + row, w = left + column;
-        wc_copy_async_zfill_16(true,
-            to + cell(row * PITCH + column % PHASES * PHASE_COLUMNS + column / PHASES, octet) * CELL,
-            image + ((index_t)h * W + w) * C, (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+        for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
+            wc_copy_async_zfill_16(true, at + row * ROW, from, exists && (unsigned)(top + row) < (unsigned)H);
+            from += (index_t)W * C;
+        }
     }
 }
 
@@ -132,8 +149,24 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
+struct Half { int set, r; };
+
+__device__ __forceinline__ Half half_of(int chunk, int half) {
+    return {chunk / R * 2 + half, chunk % R};
+}
+
+// LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
+// matrices. `first`: where this lane's matrix begins in the first line.
+__device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line < LINES; ++line)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
+// four elements are two channels of a cell under each of two rows of the filter, or columns, of the filter lane / 4 of
+// eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -143,16 +176,17 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = block * 8 + lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell / CELLS;
-            const int channel = tap_cell % CELLS * CELL + lane % 4 * 2 + of_lane % 2;
-            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            const Half half = half_of(chunk, of_lane / 2);
+            const int tap = half.r * S + half.set / CELLS,
+                channel = half.set % CELLS * CELL + lane % 4 * 2 + of_lane % 2;
+            const bool exists = k < K_GROUP && half.r < R && channel < C_GROUP;
             filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 7)
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -174,41 +208,40 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS * WARP_GROUPS, first_run = item % STRIP_SETS * (2 * STRIPS);
-            const int warp_group = first_group + of_block;
-            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
-            int windows[STRIPS];
-#pragma unroll
-            for (int s = 0; s < STRIPS; ++s) {
-                const int run = first_run + 2 * s + lane / 8 % 2, column = lane % 8;
-                windows[s] = run * (STRIDE_H * PITCH) + column;
-            }
+            const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
+            const int first_p = tile.p, first_q = tile.q;
+            // the pixel that this lane's matrices begin with, of either run
+            const int line_row = (lane / 8 % 2 * PARTNER_ROWS) * STRIDE_H;
+            const int line_column = lane % 8;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int tap_cell = chunk * CHUNK_CELLS, tap = tap_cell / CELLS;
-                const int offset = tap / S * PITCH + (tap % S) % PHASES * PHASE_COLUMNS + (tap % S) / PHASES;
-                // of the pixels' octet lane / 16; another one's differs in its last bits, by its number
-                int cells[STRIPS];
+            for (int g = 0; g < WARP_GROUPS; ++g) {
+                const int first_octet = (of_block + g) * CELLS;
 #pragma unroll
-                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, lane / 16);
+                for (int pair = 0; pair < SETS / 2; ++pair) {
+                    const int set = 2 * pair + lane / 16, octet = first_octet + set % CELLS, s = set / CELLS;
+                    uint4 lines[UNITS_ACROSS][LINES];
 #pragma unroll
-                for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const int octet = (of_block + g) * CELLS + tap_cell % CELLS;
-                    uint4 pixels[STRIPS];
+                    for (int a = 0; a < UNITS_ACROSS; ++a)
+                        load_lines(lines[a],
+                            halo
+                            + pixel_at(line_row,
+                            line_column + a * UNIT_COLUMNS + s % PHASES * PHASE_COLUMNS + s / PHASES, octet));
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s)
-                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
-                            halo + (cells[s] ^ octet) * CELL);
-                    const element* const of_group = filters
-                        + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
+                    for (int r = 0; r < R; ++r) {
+                        const int chunk = pair * R + r;
+                        const element* const of_group = filters
+                            + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
 #pragma unroll
-                    for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + n * 128);
+                        for (int n = 0; n < BLOCKS; ++n) {
+                            const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int m = 0; m < ROWS; ++m)
-                            wc_mma_bfloat16s_16(sums[m][g * BLOCKS + n], pixels[m].x, pixels[m].y, pixels[m].z,
-                                pixels[m].w, eight.x, eight.y);
+                            for (int unit = 0; unit < UNITS; ++unit) {
+                                const uint4 pixels = lines[0][unit * STRIDE_H + r];
+                                wc_mma_bfloat16s_16(sums[unit][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                                    eight.x, eight.y);
+                            }
+                        }
                     }
                 }
             }
@@ -229,8 +262,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = first_run + 2 * m + half;
-                        const int p = tile.p + run, q = tile.q + lane / 4;
+                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];

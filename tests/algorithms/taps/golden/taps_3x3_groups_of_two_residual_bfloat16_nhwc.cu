@@ -2,21 +2,21 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --epilogue bias,residual --arch sm_90 --algorithm taps \
-//     --set tile_p=2 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=1 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=12 --set joined=4
+//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
+//     --set warps=7 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=1 --set joined=4
 //
 // layer  x[N, H, W, 64] * w[64, 2, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, groups 32, bfloat16 NHWC, then bias,
 //        residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 2 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 1 warps a block, 9232 bytes of
+// plan   tiles of 14 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 7 warps a block, 36864 bytes of
 //        shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 40 warp loads, 16 shuffles, 2560 FMA a lane, about
-//        145 registers (direct: 576 loads)
+//        148 registers (direct: 576 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads those of sixteen pixels. Pixels are the rows of a product and filters its columns, so that four lanes can store
-// what lies side by side.
+// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
+// filters its columns, so that four lanes can store what lies side by side.
 //
 // JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
 // an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
@@ -31,27 +31,36 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 2;                       // output rows of a block's tile
+constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNK_CELLS = 2;                  // cells that an instruction takes
 constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
-constexpr int ITEMS = 1;                        // a block's, which its warps share
+constexpr int RUN_ROWS = 2;                     // rows of its runs,
+constexpr int UNITS = 2;                        // strips that a warp has at once, each an instruction's pixels;
+constexpr int UNITS_ACROSS = 2;                 // of them side by side,
+constexpr int UNIT_COLUMNS = 8;                 // columns from one to the next
+constexpr int STRIP_SETS = 7;                   // and of the tile
+constexpr int ITEMS = 7;                        // a block's, which its warps share
+constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
+constexpr int LINES = 3;                        // of a set that a warp loads,
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 1;                        // of a block
-constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
+constexpr int WARPS = 7;                        // of a block
+constexpr int THREADS = 224;                    // of a block
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int OCTETS = 4;                       // cells of a pixel of all a block's groups, side by side
-constexpr int BUFFER = 2304;                    // elements of a tile's pixels there
+constexpr int OCTETS = 4;                       // places for cells of a pixel of all a block's groups, side by side
+constexpr int ROW = HALO_COLUMNS * CELL * OCTETS; // elements from a row of pixels to the next in shared memory,
+constexpr int LINE = ROW;                       // from a line to the next
+constexpr int BUFFER = 9216;                    // elements of a tile's pixels there
+constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
-constexpr int PIXEL_THREADS = 8;                // pixels that a block copies at a time
+constexpr int ROW_PIECES = 72;                  // of a row of pixels,
+constexpr int ROW_THREADS = 72;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 3;                 // rows at a time
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -77,15 +86,14 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// From a window's first pixel to the cell of a tap that a lane gives the address of, in pixels.
-__device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int tap = chunk * CHUNK_CELLS + lane / 16;
-    return tap / S * HALO_COLUMNS + tap % S;
-}
-
 // Where an eight of a pixel's channels lies in shared memory: eight pixels' lie in all banks.
 __device__ __forceinline__ int cell(int pixel, int octet) {
     return pixel * OCTETS + (octet ^ (unsigned)pixel / (8 / OCTETS) % OCTETS);
+}
+
+// A cell of a pixel: its place among a tile's pixels, in elements.
+__device__ __forceinline__ int pixel_at(int row, int column, int octet) {
+    return (row * (HALO_COLUMNS * OCTETS) + cell(column, octet)) * CELL;
 }
 
 // asynchronous copies
@@ -93,19 +101,26 @@ __device__ __forceinline__ void wc_copy_async_zfill_16(bool takes_part, void* sh
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
 
-// The pixels that a tile's windows cover, PIXEL_PIECES threads for each, and zeros outside of the image, where nothing
-// is read.
+// The pixels that a tile's windows cover, PIXEL_PIECES pieces each, and zeros outside of the image, where nothing is
+// read. A thread copies pieces of a column, from row to row.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
-    const int octet = threadIdx.x % OCTETS;
-    const element* const image = x + tile.image * H * W * C + first_group * C_GROUP + octet * CELL;
-    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
+    const int first_row = threadIdx.x / ROW_THREADS;
+    if (first_row >= ROWS_AT_ONCE) return;
+    const int top = tile.p - PAD_TOP + first_row, left = tile.q - PAD_LEFT;
+#pragma unroll 1
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number / PIXEL_PIECES, piece = number % PIXEL_PIECES;
+        element* const at = to + pixel_at(first_row, column, piece);
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
-    for (int pixel = threadIdx.x / PIXEL_PIECES; pixel < HALO_ROWS * HALO_COLUMNS; pixel += PIXEL_THREADS) {
-        const int row = pixel / HALO_COLUMNS, column = pixel % HALO_COLUMNS;
-        const int h = top + row, w = left + column;
-        wc_copy_async_zfill_16(true, to + cell(pixel, octet) * CELL, image + ((index_t)h * W + w) * C,
-            (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W);
+        for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
+            wc_copy_async_zfill_16(first_row + row < HALO_ROWS, at + row * ROW, from,
+                exists && (unsigned)(top + row) < (unsigned)H);
+            from += (index_t)ROWS_AT_ONCE * W * C;
+        }
     }
 }
 
@@ -129,10 +144,28 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
+// Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
+struct Half { int set, r; };
+
+__device__ __forceinline__ Half half_of(int chunk, int half) {
+    if (chunk >= SETS / 2 * R) return {SETS - 1, (chunk - SETS / 2 * R) * 2 + half};
+    return {chunk / R * 2 + half, chunk % R};
+}
+
+// LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
+// matrices. `first`: where this lane's matrix begins in the first line.
+__device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line < LINES; ++line)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are two channels of each of two cells, of the filter lane / 4 of eight.
+// four elements are two channels of a cell under each of two rows of the filter, or columns, of the filter lane / 4 of
+// eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -142,23 +175,22 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int tap_cell = chunk * CHUNK_CELLS + of_lane / 2, tap = tap_cell;
-            const int channel = lane % 4 * 2 + of_lane % 2;
+            const Half half = half_of(chunk, of_lane / 2);
+            const int tap = half.r * S + half.set, channel = lane % 4 * 2 + of_lane % 2;
             constexpr int EACH = C_GROUP / JOINED;      // channels, and filters, of one group of the layer
-            const bool exists = tap < R * S && channel / EACH == k / EACH;
+            const bool exists = half.r < R && channel / EACH == k / EACH;
             filter[i * 4LL + of_lane] = exists
                 ? w[(((long long)group * K_GROUP + k) * EACH + channel % EACH) * (R * S) + tap] : 0;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 12)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     element* const pixels_of_tile = shared;
-    element* const zeros = pixels_of_tile + 2 * BUFFER;      // the row of lanes without a tap
     const int first_group = blockIdx.y * GROUPS_TILE;
     const int first_k = 0;                                 // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
@@ -166,10 +198,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
-    if (threadIdx.x == 0) *(uint4*)zeros = make_uint4(0u, 0u, 0u, 0u);
-    int offsets[CHUNKS];
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
     uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
 #pragma unroll
     for (int g = 0; g < WARP_GROUPS; ++g)
@@ -178,54 +206,80 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
                 *(const uint2*)(of_block_filters + (((g * CHUNKS + chunk) + n) * 32 + lane) * 4);
-    copy_pixels(pixels_of_tile, x, tile_of(blockIdx.x, tiles_p, tiles_q), first_group, H, W);
+    Tile tile = tile_of(blockIdx.x, tiles_p, tiles_q);
+    copy_pixels(pixels_of_tile, x, tile, first_group, H, W);
     wc_copy_async_commit();
     int buffer = 0;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const Tile tile = tile_of(number, tiles_p, tiles_q);
         const element* const halo = pixels_of_tile + buffer * BUFFER;
         buffer ^= 1;
         const count_t next = number + gridDim.x;
-        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, tile_of(next, tiles_p, tiles_q), first_group,
-            H, W);
+        const Tile next_tile = tile_of(next, tiles_p, tiles_q);
+        if (next < tiles) copy_pixels(pixels_of_tile + buffer * BUFFER, x, next_tile, first_group, H, W);
         wc_copy_async_commit();
         wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item * WARP_GROUPS;
-            const int warp_group = first_group + of_block;
-            // the window whose rows' addresses this lane gives to ldmatrix: column lane % 8 of either run of a strip
-            int windows[STRIPS];
-#pragma unroll
-            for (int s = 0; s < STRIPS; ++s) {
-                const int run = 2 * s + lane / 8 % 2, column = run % RUNS_ACROSS * 8 + lane % 8;
-                windows[s] = run / RUNS_ACROSS * HALO_COLUMNS + column;
-            }
+            const int of_block = item / STRIP_SETS * WARP_GROUPS, warp_group = first_group + of_block,
+                strip_set = item % STRIP_SETS;
+            const int first_row = strip_set * RUN_ROWS;
+            const int first_p = tile.p + first_row, first_q = tile.q;
+            // the pixel that this lane's matrices begin with, of either run
+            const int line_row = first_row + lane / 8 % 2;
+            const int line_column = lane % 8;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int offset = offsets[chunk];
-                // of the pixels' octet 0; another one's differs in its last bits, by its number
-                int cells[STRIPS];
+            for (int g = 0; g < WARP_GROUPS; ++g) {
+                const int first_octet = of_block + g;
 #pragma unroll
-                for (int s = 0; s < STRIPS; ++s) cells[s] = cell(windows[s] + offset, 0);
-                const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
+                for (int pair = 0; pair < SETS / 2; ++pair) {
+                    const int set = 2 * pair + lane / 16, octet = first_octet, s = set;
+                    uint4 lines[UNITS_ACROSS][LINES];
 #pragma unroll
-                for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const int octet = of_block + g;
-                    uint4 pixels[STRIPS];
+                    for (int a = 0; a < UNITS_ACROSS; ++a)
+                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * UNIT_COLUMNS + s, octet));
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s)
-                        wc_load_matrices_4(pixels[s].x, pixels[s].y, pixels[s].z, pixels[s].w,
-                            exists ? halo + (cells[s] ^ octet) * CELL : zeros);
+                    for (int r = 0; r < R; ++r) {
+                        const int chunk = pair * R + r;
+#pragma unroll
+                        for (int n = 0; n < BLOCKS; ++n) {
+                            const uint2 eight = held[g][chunk][n];
+#pragma unroll
+                            for (int unit = 0; unit < UNITS; ++unit) {
+                                const uint4 pixels = lines[unit % UNITS_ACROSS][unit / UNITS_ACROSS + r];
+                                wc_mma_bfloat16s_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                                    eight.y);
+                            }
+                        }
+                    }
+                }
+                // the last set by itself: an instruction multiplies by two rows of the filter
+#pragma unroll
+                for (int i = 0; i < (R + 1) / 2; ++i) {
+                    const int chunk = SETS / 2 * R + i, octet = first_octet;
+                    uint4 lines[UNITS];
+#pragma unroll
+                    for (int unit = 0; unit < UNITS; ++unit) {
+                        const int row = line_row + unit / UNITS_ACROSS + (2 * i + lane / 16);
+                        const element* const first = halo
+                            + pixel_at(row, line_column + unit % UNITS_ACROSS * UNIT_COLUMNS + (SETS - 1), octet);
+                        if (2 * i + 1 == R) {
+                            lines[unit] = make_uint4(0u, 0u, 0u, 0u);
+                            wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
+                            continue;
+                        }
+                        wc_load_matrices_4(lines[unit].x, lines[unit].y, lines[unit].z, lines[unit].w, first);
+                    }
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                        for (int m = 0; m < ROWS; ++m)
-                            wc_mma_bfloat16s_16(sums[m][g + n], pixels[m].x, pixels[m].y, pixels[m].z, pixels[m].w,
-                                eight.x, eight.y);
+                        for (int unit = 0; unit < UNITS; ++unit) {
+                            const uint4 pixels = lines[unit];
+                            wc_mma_bfloat16s_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                                eight.y);
+                        }
                     }
                 }
             }
@@ -247,15 +301,16 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         float4 again[WARP_GROUPS] = {};
 #pragma unroll 1
                         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                            const int offset = offset_of(chunk, lane);
-                            const bool exists = chunk * CHUNK_CELLS + lane / 16 < R * S;
+                            const Half of_lane = half_of(chunk, lane / 16);
+                            const int row = line_row + m / UNITS_ACROSS + of_lane.r % R;
+                            const int column = line_column + m % UNITS_ACROSS * UNIT_COLUMNS + of_lane.set;
 #pragma unroll
                             for (int g = 0; g < WARP_GROUPS; ++g) {
-                                const int octet = of_block + g;
                                 uint4 strip;
                                 wc_load_matrices_4(strip.x, strip.y, strip.z, strip.w,
-                                    exists ? halo + (cell(windows[m] + offset, 0) ^ octet) * CELL : zeros);
+                                    halo + pixel_at(row, column, of_block + g));
                                 if (!own) strip = make_uint4(0u, 0u, 0u, 0u);
+                                if (half_of(chunk, 1).r >= R) strip.z = strip.w = 0u;
                                 const uint2 eight =
                                     *(const uint2*)(of_block_filters
                                     + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4);
@@ -284,8 +339,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = 2 * m + half;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + lane / 4;
+                        const int p = first_p + m / UNITS_ACROSS + half,
+                            q = first_q + m % UNITS_ACROSS * UNIT_COLUMNS + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
@@ -309,5 +364,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             }
         }
         __syncthreads();        // every warp is done with these pixels
+        tile = next_tile;
     }
 }

@@ -29,7 +29,7 @@ constexpr int CHUNK_CELLS = 4;                  // cells that an instruction tak
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUNS_ACROSS = 4;                  // runs of a tile's row
+constexpr int UNITS_ACROSS = 4;                 // of them side by side,
 constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -234,16 +234,18 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item;
-            const int warp_group = first_group + of_block;
+            const int of_block = item, warp_group = first_group + of_block, strip_set = 0;
+            const int first_row = strip_set;
+            const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = 2 * s + half, column = run % RUNS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (run / RUNS_ACROSS * HALO_COLUMNS + column) * CELL;
+                    const int row = first_row + (2 * s + half) / UNITS_ACROSS,
+                        column = (2 * s + half) % UNITS_ACROSS * 8 + lane / 4;
+                    windows[s][half] = (row * HALO_COLUMNS + column) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -256,8 +258,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
 #pragma unroll
@@ -287,7 +289,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int n = 0; n < COLUMNS; n += 4) {
                         // what this lane stores of four runs of eight columns
                         const int stored = stored_pixel(lane), run = n + stored / 8;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8 + stored % 8;
+                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * 8 + stored % 8;
                         const bool inside = p < P && q < Q;
                         const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);

@@ -32,7 +32,7 @@ constexpr int CHUNK_CELLS = 4;                  // cells that an instruction tak
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUNS_ACROSS = 2;                  // runs of a tile's row
+constexpr int UNITS_ACROSS = 2;                 // of them side by side,
 constexpr int ITEMS = 1;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
@@ -199,16 +199,17 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item;
-            const int warp_group = first_group + of_block;
+            const int of_block = item, warp_group = first_group + of_block;
+            const int first_p = tile.p, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = 2 * s + half, column = run % RUNS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (run / RUNS_ACROSS * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W) * CELL;
+                    const int row = (2 * s + half) / UNITS_ACROSS,
+                        column = (2 * s + half) % UNITS_ACROSS * 8 + lane / 4;
+                    windows[s][half] = (row * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -221,8 +222,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
 #pragma unroll
@@ -260,7 +261,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
                         const int run = n + lane % 4;
-                        const int p = tile.p + run / RUNS_ACROSS, q = tile.q + run % RUNS_ACROSS * 8;
+                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * 8;
                         if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
                             Q - q);
                     }

@@ -32,7 +32,9 @@ constexpr int CHUNK_CELLS = 4;                  // cells that an instruction tak
 constexpr int CHUNKS = 13;                      // instructions: all taps of all cells
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int STRIP_SETS = 2;                   // sets of STRIPS: a tile
+constexpr int RUN_ROWS = 4;                     // rows of its runs,
+constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
+constexpr int STRIP_SETS = 2;                   // and of the tile
 constexpr int ITEMS = 2;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 8;                      // and across
@@ -196,16 +198,17 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item / STRIP_SETS, first_run = item % STRIP_SETS * (2 * STRIPS);
-            const int warp_group = first_group + of_block;
+            const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
+            const int first_row = strip_set * RUN_ROWS;
+            const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int s = 0; s < STRIPS; ++s)
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    const int run = first_run + 2 * s + half, column = lane / 4;
-                    windows[s][half] = (run * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W) * CELL;
+                    const int row = first_row + s + half * PARTNER_ROWS, column = lane / 4;
+                    windows[s][half] = (row * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W) * CELL;
                 }
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
@@ -218,8 +221,8 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 pixels[STRIPS];
 #pragma unroll
                     for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u);
-                        const uint2 second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
                         pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
                     }
                     const element* const of_group = filters
@@ -251,8 +254,7 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int run = first_run + 2 * m + half;
-                        const int p = tile.p + run, q = tile.q + lane / 4;
+                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
