@@ -108,8 +108,8 @@ def test_cells_of_a_pixel_lie_side_by_side_where_eight_pixels_lie_in_all_banks(c
     (16, 3, (8, 8, 2), 2, 3 * 5), (16, 3, (1, 32, 2), 1, 3 * 2 * 3), (32, 5, (8, 8, 4), 1, 10 * 8),
     (16, 1, (8, 8, 4), 1, 4), (8, 3, (8, 8, 4), 1, 6 + 2 * 4)])
 def test_a_line_of_pixels_is_loaded_once_for_all_rows_of_the_filter(channels, size, tile, stride, loads):
-    """Strips of neighbouring rows share lines: of four under a filter of three rows six are loaded, not twelve. A column
-    of the filter that has no other beside it shares none."""
+    """Strips of neighbouring rows share lines: of four under a filter of three rows six are loaded, not twelve. A
+    column of the filter that has no other beside it shares none."""
     values = {"tile_p": tile[0], "tile_q": tile[1], "strips": tile[2], "tile_filters": 8, "groups_tile": 1,
               "warp_groups": 1, "warps": 1}
     shape = small(c=2 * channels, k=16, groups=2, r=size, s=size, stride=stride, h=40, w=40)

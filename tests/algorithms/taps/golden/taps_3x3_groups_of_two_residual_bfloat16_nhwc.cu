@@ -2,16 +2,16 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --epilogue bias,residual --arch sm_90 --algorithm taps \
-//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=7 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=1 --set joined=4
+//     --set tile_p=16 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
+//     --set warps=8 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=1 --set joined=4
 //
 // layer  x[N, H, W, 64] * w[64, 2, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, groups 32, bfloat16 NHWC, then bias,
 //        residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 14 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 7 warps a block, 36864 bytes of
+// plan   tiles of 16 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 8 warps a block, 41472 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 40 warp loads, 16 shuffles, 2560 FMA a lane, about
-//        148 registers (direct: 576 loads)
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 32 warp loads, 16 shuffles, 2560 FMA a lane, about
+//        140 registers (direct: 576 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
@@ -31,31 +31,33 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_P = 16;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of such a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int RUN_ROWS = 2;                     // rows of its runs,
+constexpr int RUN_ROWS = 4;                     // rows of its runs,
 constexpr int UNITS = 2;                        // strips that a warp has at once, each an instruction's pixels;
-constexpr int UNITS_ACROSS = 2;                 // of them side by side,
+constexpr int UNITS_ACROSS = 1;                 // of them side by side,
 constexpr int UNIT_COLUMNS = 8;                 // columns from one to the next
-constexpr int STRIP_SETS = 7;                   // and of the tile
-constexpr int ITEMS = 7;                        // a block's, which its warps share
+constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
+constexpr int SETS_ACROSS = 2;                  // warps' runs of a tile's row,
+constexpr int STRIP_SETS = 8;                   // and of the tile
+constexpr int ITEMS = 8;                        // a block's, which its warps share
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
-constexpr int LINES = 3;                        // of a set that a warp loads,
+constexpr int LINES = 4;                        // of a set that a warp loads,
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 7;                        // of a block
-constexpr int THREADS = 224;                    // of a block
-constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
+constexpr int WARPS = 8;                        // of a block
+constexpr int THREADS = 256;                    // of a block
+constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
 constexpr int OCTETS = 4;                       // places for cells of a pixel of all a block's groups, side by side
 constexpr int ROW = HALO_COLUMNS * CELL * OCTETS; // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
-constexpr int BUFFER = 9216;                    // elements of a tile's pixels there
+constexpr int BUFFER = 10368;                   // elements of a tile's pixels there
 constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
 constexpr int ROW_PIECES = 72;                  // of a row of pixels,
@@ -117,8 +119,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
         for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
-            wc_copy_async_zfill_16(first_row + row < HALO_ROWS, at + row * ROW, from,
-                exists && (unsigned)(top + row) < (unsigned)H);
+            wc_copy_async_zfill_16(true, at + row * ROW, from, exists && (unsigned)(top + row) < (unsigned)H);
             from += (index_t)ROWS_AT_ONCE * W * C;
         }
     }
@@ -223,11 +224,11 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, warp_group = first_group + of_block,
                 strip_set = item % STRIP_SETS;
-            const int first_row = strip_set * RUN_ROWS;
-            const int first_p = tile.p + first_row, first_q = tile.q;
+            const int first_row = strip_set / SETS_ACROSS * RUN_ROWS, first_column = strip_set % SETS_ACROSS * 8;
+            const int first_p = tile.p + first_row, first_q = tile.q + first_column;
             // the pixel that this lane's matrices begin with, of either run
-            const int line_row = first_row + lane / 8 % 2;
-            const int line_column = lane % 8;
+            const int line_row = first_row + lane / 8 % 2 * PARTNER_ROWS;
+            const int line_column = first_column + lane % 8;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int g = 0; g < WARP_GROUPS; ++g) {
@@ -247,7 +248,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             const uint2 eight = held[g][chunk][n];
 #pragma unroll
                             for (int unit = 0; unit < UNITS; ++unit) {
-                                const uint4 pixels = lines[unit % UNITS_ACROSS][unit / UNITS_ACROSS + r];
+                                const uint4 pixels = lines[0][unit + r];
                                 wc_mma_bfloat16s_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
                                     eight.y);
                             }
@@ -261,9 +262,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 lines[UNITS];
 #pragma unroll
                     for (int unit = 0; unit < UNITS; ++unit) {
-                        const int row = line_row + unit / UNITS_ACROSS + (2 * i + lane / 16);
-                        const element* const first = halo
-                            + pixel_at(row, line_column + unit % UNITS_ACROSS * UNIT_COLUMNS + (SETS - 1), octet);
+                        const int row = line_row + unit + (2 * i + lane / 16);
+                        const element* const first = halo + pixel_at(row, line_column + (SETS - 1), octet);
                         if (2 * i + 1 == R) {
                             lines[unit] = make_uint4(0u, 0u, 0u, 0u);
                             wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
@@ -302,8 +302,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll 1
                         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                             const Half of_lane = half_of(chunk, lane / 16);
-                            const int row = line_row + m / UNITS_ACROSS + of_lane.r % R;
-                            const int column = line_column + m % UNITS_ACROSS * UNIT_COLUMNS + of_lane.set;
+                            const int row = line_row + m + of_lane.r % R;
+                            const int column = line_column + of_lane.set;
 #pragma unroll
                             for (int g = 0; g < WARP_GROUPS; ++g) {
                                 uint4 strip;
@@ -339,8 +339,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < ROWS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int p = first_p + m / UNITS_ACROSS + half,
-                            q = first_q + m % UNITS_ACROSS * UNIT_COLUMNS + lane / 4;
+                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];
