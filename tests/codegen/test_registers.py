@@ -55,7 +55,11 @@ SPILLED = [
     ("forward", "sm_100", "taps_mma", dict(n=128, c=3, h=231, w=231, k=96, r=11, s=11, stride=4, dtype="float16")),
     ("forward", "sm_80", "taps_mma", dict(n=128, c=8, h=112, w=224, k=64, r=7, s=7, padding=3, dtype="bfloat16",
                                           layout="NHWC")),
-    ("forward", "sm_80", "taps_ieee", dict(n=8, c=4, h=35, w=227, k=96, r=1, s=7, padding=3, layout="NHWC"))]
+    ("forward", "sm_80", "taps_ieee", dict(n=8, c=4, h=35, w=227, k=96, r=1, s=7, padding=3, layout="NHWC")),
+    ("forward", "sm_80", "mma", dict(n=32, c=58, h=227, w=227, k=116, r=3, s=1, padding=(1, 0), stride=2,
+                                     dtype="float16", layout="NHWC")),
+    ("forward", "sm_100", "mma", dict(n=32, c=232, h=299, w=303, k=16, r=11, s=11, padding=(0, 5), groups=2,
+                                      dtype="float16"))]
 
 
 @pytest.mark.long

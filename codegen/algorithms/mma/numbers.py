@@ -12,7 +12,8 @@ from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import nhwc_pass
 from warpconv.codegen.parts.arguments import BORDER
 from warpconv.codegen.parts.early import begins_early
-from warpconv.codegen.parts.mma import MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth, registers_of_factors
+from warpconv.codegen.parts.mma import (CELL_BYTES, MATRIX_COLUMNS, MATRIX_ROWS, cell_of, matrix_depth,
+                                          registers_of_factors)
 from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.occupancy import blocks_by_quarters
@@ -184,6 +185,8 @@ def planned_registers(spec: KernelSpec, options: MmaOptions, vector: int | None 
     beside = REGISTERS_BESIDE + (REGISTERS_SINGLE if vector * spec.dtype.itemsize == 2 else 0)
     if reads_planes(spec):
         beside += sums // SUMS_PLANES + REGISTERS_PLANES + (REGISTERS_SPLIT if options.splits > 1 else 0)
+    if not spec.is_pointwise and 2 < vector * spec.dtype.itemsize < CELL_BYTES:     # places in shared memory, too
+        windows += windows // 2
     return sums + factors + (1 + len(spec.taps)) * windows + beside
 
 

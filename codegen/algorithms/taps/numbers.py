@@ -129,7 +129,9 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
         fours = -(-spec.s * SLOTS // DEPTH)
         offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
         pixels = 4 * options.strips + offsets
-    return 4 * rows * columns + pixels + filters + REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, 2 * QUAD)
+    single = spec.layout is Layout.NCHW and options.store_vector in (1, DERIVED)
+    beside = REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, (6 if single else 2) * QUAD)
+    return 4 * rows * columns + pixels + filters + beside
 
 
 def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:

@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 20,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=1 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=1 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=16 --set joined=1
+//     --set tile_p=8 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=3 --set joined=1
 //
 // layer  x[N, 3, H, W] * w[20, 3, 3, 3] -> y[N, 20, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 1 x 32 outputs x 32 filters, four taps an instruction, 1 warps a block, 824 bytes of shared memory
+// plan   tiles of 8 x 32 outputs x 32 filters, four taps an instruction, 4 warps a block, 2728 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 32 filters of 1 group: 12 warp loads, 16 shuffles, 1536 FMA a lane, about
-//        127 registers (direct: 864 loads)
+//        135 registers (direct: 864 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Filters are
@@ -22,6 +22,7 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
+constexpr int TILE_P = 8;                       // output rows of a block's tile
 constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int BLOCKS = 4;                       // times eight filters of such a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
@@ -30,16 +31,17 @@ constexpr int CHUNKS = 3;                       // instructions: all taps of all
 constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int UNITS_ACROSS = 4;                 // of them side by side,
-constexpr int ITEMS = 1;                        // a block's, which its warps share
+constexpr int STRIP_SETS = 8;                   // and of the tile
+constexpr int ITEMS = 8;                        // a block's, which its warps share
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 1;                        // of a block
-constexpr int THREADS = 32;                     // of a block
-constexpr int HALO_ROWS = 3;                    // input rows that a tile's windows cover
+constexpr int WARPS = 4;                        // of a block
+constexpr int THREADS = 128;                    // of a block
+constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 34;                // input columns
-constexpr int PLANE = 103;                      // pixels of a group's cell in shared memory
+constexpr int PLANE = 341;                      // pixels of a group's cell in shared memory
 constexpr int PIECE_CHANNELS = 3;               // that a piece has
-constexpr int COPIES = 102;                     // pieces of a tile that a block copies
+constexpr int COPIES = 340;                     // pieces of a tile that a block copies
 constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 384;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
@@ -67,7 +69,7 @@ struct Tile { index_t image; int p, q; };
 
 __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsigned tiles_q) {
     const count_t row = number / tiles_q;
-    return {(index_t)(row / tiles_p), (int)(row % tiles_p), (int)(number % tiles_q) * TILE_Q};
+    return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
 // From a window's first pixel to the cell of a tap that a lane takes, in elements.
@@ -202,14 +204,14 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 16)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
     element* const pixels_of_tile = shared;
     const int first_group = blockIdx.y;
-    const unsigned tiles_p = P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
@@ -234,7 +236,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item, warp_group = first_group + of_block, strip_set = 0;
+            const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
             const int first_row = strip_set;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
