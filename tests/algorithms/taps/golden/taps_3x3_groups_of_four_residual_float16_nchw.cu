@@ -29,12 +29,13 @@ constexpr int BLOCKS = 1;                       // times eight filters of such a
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
+constexpr int UNITS = 4;                        // runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUN_ROWS = 2;                     // rows of its runs,
-constexpr int UNITS_ACROSS = 2;                 // of them side by side,
-constexpr int STRIP_SETS = 7;                   // and of the tile
-constexpr int ITEMS = 7;                        // a block's, which its warps share
+constexpr int UNITS_ACROSS = 2;                 // units side by side
+constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
+constexpr int STRIP_SETS = 7;                   // warps' shares of a tile
+constexpr int ITEMS = 7;                        // shares of a block, of all its groups
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 7;                        // of a block
@@ -208,15 +209,12 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[STRIPS][2];
+            int windows[UNITS];
 #pragma unroll
-            for (int s = 0; s < STRIPS; ++s)
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = first_row + (2 * s + half) / UNITS_ACROSS,
-                        column = (2 * s + half) % UNITS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (row * HALO_COLUMNS + column) * CELL;
-                }
+            for (int unit = 0; unit < UNITS; ++unit)
+                windows[unit] =
+                    ((first_row + unit / UNITS_ACROSS) * HALO_COLUMNS
+                    + (unit % UNITS_ACROSS * UNIT_COLUMNS + lane / 4)) * CELL;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -225,23 +223,19 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 pixels[STRIPS];
+                    uint2 taken[UNITS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
-                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int unit = 0; unit < UNITS; ++unit) {
+                        taken[unit] = exists ? *(const uint2*)(plane + windows[unit]) : make_uint2(0u, 0u);
                     }
 #pragma unroll
                     for (int m = 0; m < ROWS; ++m) {
                         const uint2 upper = held[g][chunk][2 * m];
                         const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][(2 * m + 1)] : make_uint2(0u, 0u);
 #pragma unroll
-                        for (int s = 0; s < STRIPS; ++s) {
-                            wc_mma_halves_16(sums[m][2 * s], upper.x, lower.x, upper.y, lower.y, pixels[s].x,
-                                pixels[s].z);
-                            wc_mma_halves_16(sums[m][2 * s + 1], upper.x, lower.x, upper.y, lower.y, pixels[s].y,
-                                pixels[s].w);
+                        for (int unit = 0; unit < UNITS; ++unit) {
+                            const uint2 pixels = taken[unit];
+                            wc_mma_halves_16(sums[m][unit], upper.x, lower.x, upper.y, lower.y, pixels.x, pixels.y);
                         }
                     }
                 }
@@ -261,7 +255,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
                             const int of = n + i, added_p = first_p + of / UNITS_ACROSS;
-                            const int added_q = first_q + of % UNITS_ACROSS * 8 + lane % 4 * 2;
+                            const int added_q = first_q + of % UNITS_ACROSS * UNIT_COLUMNS + lane % 4 * 2;
                             const bool exists = filter_exists && added_p < P;
                             const element* const added = residual + ((tile.image * K + all_k) * P + added_p) * Q
                                 + added_q;
@@ -273,7 +267,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
                         const int run = n + lane % 4;
-                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * 8;
+                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * UNIT_COLUMNS;
                         if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
                             Q - q);
                     }

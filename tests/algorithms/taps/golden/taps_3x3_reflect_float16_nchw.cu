@@ -27,10 +27,11 @@ constexpr int BLOCKS = 1;                       // times eight filters of such a
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
+constexpr int UNITS = 4;                        // runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int UNITS_ACROSS = 4;                 // of them side by side,
-constexpr int ITEMS = 1;                        // a block's, which its warps share
+constexpr int UNITS_ACROSS = 4;                 // units side by side
+constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int ITEMS = 1;                        // shares of a block, of all its groups
 constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 1;                        // of a block
@@ -220,15 +221,12 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int first_row = strip_set;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[STRIPS][2];
+            int windows[UNITS];
 #pragma unroll
-            for (int s = 0; s < STRIPS; ++s)
-#pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = first_row + (2 * s + half) / UNITS_ACROSS,
-                        column = (2 * s + half) % UNITS_ACROSS * 8 + lane / 4;
-                    windows[s][half] = (row * HALO_COLUMNS + column) * CELL;
-                }
+            for (int unit = 0; unit < UNITS; ++unit)
+                windows[unit] =
+                    ((first_row + unit / UNITS_ACROSS) * HALO_COLUMNS
+                    + (unit % UNITS_ACROSS * UNIT_COLUMNS + lane / 4)) * CELL;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -237,23 +235,19 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 pixels[STRIPS];
+                    uint2 taken[UNITS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
-                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int unit = 0; unit < UNITS; ++unit) {
+                        taken[unit] = exists ? *(const uint2*)(plane + windows[unit]) : make_uint2(0u, 0u);
                     }
 #pragma unroll
                     for (int m = 0; m < ROWS; ++m) {
                         const uint2 upper = held[g][chunk][2 * m];
                         const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][(2 * m + 1)] : make_uint2(0u, 0u);
 #pragma unroll
-                        for (int s = 0; s < STRIPS; ++s) {
-                            wc_mma_halves_16(sums[m][2 * s], upper.x, lower.x, upper.y, lower.y, pixels[s].x,
-                                pixels[s].z);
-                            wc_mma_halves_16(sums[m][2 * s + 1], upper.x, lower.x, upper.y, lower.y, pixels[s].y,
-                                pixels[s].w);
+                        for (int unit = 0; unit < UNITS; ++unit) {
+                            const uint2 pixels = taken[unit];
+                            wc_mma_halves_16(sums[m][unit], upper.x, lower.x, upper.y, lower.y, pixels.x, pixels.y);
                         }
                     }
                 }
@@ -269,7 +263,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int n = 0; n < COLUMNS; n += 4) {
                         // what this lane stores of four runs of eight columns
                         const int stored = stored_pixel(lane), run = n + stored / 8;
-                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * 8 + stored % 8;
+                        const int p = first_p + run / UNITS_ACROSS,
+                            q = first_q + run % UNITS_ACROSS * UNIT_COLUMNS + stored % 8;
                         const bool inside = p < P && q < Q;
                         const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                         unsigned words[4];

@@ -30,12 +30,12 @@ constexpr int BLOCKS = 8;                       // times eight filters of such a
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 13;                      // instructions: all taps of all cells
-constexpr int STRIPS = 2;                       // of 16 outputs, two runs of eight columns: what a warp has at once,
+constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int RUN_ROWS = 4;                     // rows of its runs,
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
-constexpr int STRIP_SETS = 2;                   // and of the tile
-constexpr int ITEMS = 2;                        // a block's, which its warps share
+constexpr int RUN_ROWS = 4;                     // rows of a warp's runs
+constexpr int STRIP_SETS = 2;                   // warps' shares of a tile
+constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 8;                      // and across
 constexpr int WARPS = 2;                        // of a block
@@ -202,14 +202,14 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[STRIPS][2];
+            int windows[UNITS][2];
 #pragma unroll
-            for (int s = 0; s < STRIPS; ++s)
+            for (int unit = 0; unit < UNITS; ++unit)
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int row = first_row + s + half * PARTNER_ROWS, column = lane / 4;
-                    windows[s][half] = (row * (STRIDE_H * HALO_COLUMNS) + column * STRIDE_W) * CELL;
-                }
+                for (int half = 0; half < 2; ++half)
+                    windows[unit][half] =
+                        ((first_row + unit + half * PARTNER_ROWS) * (STRIDE_H * HALO_COLUMNS) + (lane / 4) * STRIDE_W)
+                        * CELL;
             float4 sums[ROWS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -218,12 +218,12 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 pixels[STRIPS];
+                    uint4 taken[UNITS];
 #pragma unroll
-                    for (int s = 0; s < STRIPS; ++s) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[s][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[s][1]) : make_uint2(0u, 0u);
-                        pixels[s] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int unit = 0; unit < UNITS; ++unit) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[unit][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[unit][1]) : make_uint2(0u, 0u);
+                        taken[unit] = make_uint4(first.x, second.x, first.y, second.y);
                     }
                     const element* const of_group = filters
                         + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
@@ -231,9 +231,11 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int m = 0; m < ROWS; ++m)
-                            wc_mma_halves_16(sums[m][g * BLOCKS + n], pixels[m].x, pixels[m].y, pixels[m].z,
-                                pixels[m].w, eight.x, eight.y);
+                        for (int unit = 0; unit < UNITS; ++unit) {
+                            const uint4 pixels = taken[unit];
+                            wc_mma_halves_16(sums[unit][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                                eight.x, eight.y);
+                        }
                     }
                 }
             }
