@@ -94,7 +94,7 @@ class TapsNumbers:
     idle_threads: bool          # whether threads are left
     group_filters: int          # fours of elements of a group's filters in a block
     shared_bytes: int
-    settled: bool               # whether places of pixels are found anew for every tile
+    settled: bool               # whether places of pixels in cells of four are found anew for every tile
     unrolled: bool              # whether the fours of taps are written one after the other
     find_pixels: bool           # whether what stands in the padding is a pixel of the image,
     registers: int
@@ -121,10 +121,9 @@ def planned_registers(spec: KernelSpec, options: TapsOptions) -> int:
 def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     rows, columns = matrices(spec, options)
     filters = 2 * (options.warp_groups * _filters(spec, options) if held else blocks_of(options))
-    if held and cell_of(spec) == WIDE:
-        filters += BESIDE_HELD
     if cell_of(spec) == WIDE:
         pixels = (2 if spec.layout is Layout.NCHW else 4) * units_of(spec, options)[1] * lines_of(spec, options)[0]
+        filters += BESIDE_HELD if held else 0
     else:
         fours = -(-spec.s * SLOTS // DEPTH)
         offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)

@@ -14,8 +14,8 @@
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
-// filters its columns, so that four lanes can store what lies side by side.
+// loads a line of eight pixels once for all rows of the filter that read it, but for a last column. Pixels are the rows
+// of a product and filters its columns, so that four lanes can store what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -28,9 +28,9 @@ constexpr int PAD_LEFT = 1;                     // columns of zeros to the left 
 constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int GROUPS_TILE = 8;                  // groups of it
-constexpr int BLOCKS = 1;                       // times eight filters of such a tile
+constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNKS = 5;                       // instructions: all taps of all cells
+constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
 constexpr int UNITS = 7;                        // strips of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int UNITS_ACROSS = 1;                 // units side by side
@@ -38,7 +38,7 @@ constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the 
 constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
-constexpr int LINES = 9;                        // of a set that a warp loads,
+constexpr int LINES = 9;                        // of a set, each loaded once by a warp,
 constexpr int ROWS = 7;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 2;                        // of a block
@@ -78,7 +78,7 @@ __device__ __forceinline__ int cell(int pixel, int octet) {
 
 // A cell of a pixel: its place among a tile's pixels, in elements.
 __device__ __forceinline__ int pixel_at(int row, int column, int octet) {
-    return (row * (HALO_COLUMNS * OCTETS) + cell(column, octet)) * CELL;
+    return row * ROW + cell(column, octet) * CELL;
 }
 
 // asynchronous copies
@@ -127,7 +127,7 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first `count` of eight elements to where they lie side by side.
+// Eight elements to where they lie side by side, if `count`, how many exist, is not 0.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
     if (count > 0) *(uint4*)to = eight;
 }
@@ -146,7 +146,7 @@ __device__ __forceinline__ Half half_of(int chunk, int half) {
 }
 
 // LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
-// matrices. `first`: where this lane's matrix begins in the first line.
+// matrices. `first`: the cell whose address this lane gives to ldmatrix for the first line.
 __device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
 #pragma unroll
     for (int line = 0; line < LINES; ++line)
@@ -205,7 +205,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel that this lane's matrices begin with, of either run
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
             const int line_row = lane / 8 % 2 * PARTNER_ROWS;
             const int line_column = lane % 8;
             float4 sums[ROWS][COLUMNS] = {};
@@ -235,7 +235,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         }
                     }
                 }
-                // the last set by itself: an instruction multiplies by two rows of the filter
+                // the last set by itself: an instruction multiplies by two rows of the filter, and loads its own pixels
 #pragma unroll
                 for (int i = 0; i < (R + 1) / 2; ++i) {
                     const int chunk = SETS / 2 * R + i, octet = first_octet;
@@ -244,7 +244,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int unit = 0; unit < UNITS; ++unit) {
                         const int row = line_row + unit + (2 * i + lane / 16);
                         const element* const first = halo + pixel_at(row, line_column + (SETS - 1), octet);
-                        if (2 * i + 1 == R) {
+                        if (2 * i + 1 == R) {       // there is no second row: zeros, whatever lies there
                             lines[unit] = make_uint4(0u, 0u, 0u, 0u);
                             wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
                             continue;

@@ -28,10 +28,10 @@ constexpr int PAD_LEFT = 1;                     // columns of zeros to the left 
 constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
-constexpr int BLOCKS = 1;                       // times eight filters of such a tile
+constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 3;                       // instructions: all taps of all cells
+constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
 constexpr int UNITS = 7;                        // strips of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
@@ -120,7 +120,7 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first `count` of eight elements to where they lie side by side.
+// Eight elements to where they lie side by side, if `count`, how many exist, is not 0.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
     if (count > 0) *(uint4*)to = eight;
 }

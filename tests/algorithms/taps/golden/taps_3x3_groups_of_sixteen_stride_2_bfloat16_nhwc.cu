@@ -31,10 +31,10 @@ constexpr int PAD_LEFT = 1;                     // columns of zeros to the left 
 constexpr int TILE_P = 4;                       // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
-constexpr int BLOCKS = 2;                       // times eight filters of such a tile
+constexpr int BLOCKS = 2;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CELLS = 2;                        // cells of a group's pixel
-constexpr int CHUNKS = 9;                       // instructions: all taps of all cells
+constexpr int CHUNKS = 9;                       // instructions of an output: all taps of all cells
 constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 2;                  // of so many groups
 constexpr int UNITS_ACROSS = 1;                 // units side by side
@@ -42,7 +42,7 @@ constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the 
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int SETS = 6;                         // of lines of pixels: of a filter column and a cell each
-constexpr int LINES = 5;                        // of a set that a warp loads,
+constexpr int LINES = 5;                        // of a set, each loaded once by a warp,
 constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
 constexpr int COLUMNS = 4;                      // and across
 constexpr int WARPS = 2;                        // of a block
@@ -91,7 +91,7 @@ __device__ __forceinline__ int cell(int pixel, int octet) {
 
 // A cell of a pixel: its place among a tile's pixels, in elements.
 __device__ __forceinline__ int pixel_at(int row, int column, int octet) {
-    return (row * (PITCH * OCTETS) + cell(column, octet)) * CELL;
+    return row * ROW + cell(column, octet) * CELL;
 }
 
 // asynchronous copies
@@ -140,7 +140,7 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first `count` of eight elements to where they lie side by side.
+// Eight elements to where they lie side by side, if `count`, how many exist, is not 0.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
     if (count > 0) *(uint4*)to = eight;
 }
@@ -157,7 +157,7 @@ __device__ __forceinline__ Half half_of(int chunk, int half) {
 }
 
 // LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
-// matrices. `first`: where this lane's matrix begins in the first line.
+// matrices. `first`: the cell whose address this lane gives to ldmatrix for the first line.
 __device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
 #pragma unroll
     for (int line = 0; line < LINES; ++line)
@@ -210,7 +210,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel that this lane's matrices begin with, of either run
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
             const int line_row = (lane / 8 % 2 * PARTNER_ROWS) * STRIDE_H;
             const int line_column = lane % 8;
             float4 sums[ROWS][COLUMNS] = {};

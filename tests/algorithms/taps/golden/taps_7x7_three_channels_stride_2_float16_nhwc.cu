@@ -26,10 +26,10 @@ constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 8;                       // output rows of a block's tile
 constexpr int TILE_Q = 8;                       // output columns of it
-constexpr int BLOCKS = 8;                       // times eight filters of such a tile
+constexpr int BLOCKS = 8;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 13;                      // instructions: all taps of all cells
+constexpr int CHUNKS = 13;                      // instructions of an output: all taps of all cells
 constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
@@ -148,7 +148,7 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
     return upper ? make_uint4(first, second, first_2, second_2) : make_uint4(first_0, second_0, first, second);
 }
 
-// The first `count` of eight elements to where they lie side by side.
+// Eight elements to where they lie side by side, if `count`, how many exist, is not 0.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
     if (count > 0) *(uint4*)to = eight;
 }
