@@ -22,7 +22,7 @@ TILES = ((16, 32, 4, 8), (8, 32, 4, 4), (14, 16, 2, 7), (16, 16, 2, 8), (16, 16,
          (8, 8, 4, 1), (4, 16, 2, 2), (4, 8, 2, 2), (4, 8, 2, 1), (2, 16, 2, 1), (1, 32, 2, 1))
 FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
-MOST_GROUPS = 1.34                          # times a layer's, which its blocks have
+MOST_FILLED = 1.34                          # times a layer's filters, or groups, which its tiles have
 
 
 def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
@@ -36,7 +36,7 @@ def _tiles(spec: KernelSpec) -> Iterator[TapsOptions]:
     """Groups side by side where a group has few filters, filters in tiles that waste little."""
     widths = [f for f in FILTERS if f < 2 * spec.filters or f == min(FILTERS)]
     least = min(-(-spec.filters // f) * f for f in widths)
-    for filters in (f for f in widths if -(-spec.filters // f) * f <= 1.34 * least):
+    for filters in (f for f in widths if -(-spec.filters // f) * f <= MOST_FILLED * least):
         for groups, warp_groups in _groups(spec, filters):
             for tile_p, tile_q, strips, warps in (t for t in TILES if takes_strips(spec, t[2])):
                 for buffers in (1, 2) if widest_copy(spec) > 1 else (1,):
@@ -53,7 +53,7 @@ def _groups(spec: KernelSpec, filters: int) -> Iterator[tuple[int, int]]:
         yield 1, 1
         return
     wanted = max(1, QUAD * BLOCK // filters) if spec.layout is Layout.NHWC else 1
-    few = [g for g in GROUPS if -(-spec.groups // g) * g <= MOST_GROUPS * spec.groups]
+    few = [g for g in GROUPS if -(-spec.groups // g) * g <= MOST_FILLED * spec.groups]
     whole = next(g for g in GROUPS if g <= wanted and spec.groups % g == 0)
     for at_once in sorted({whole, next(g for g in few if g <= wanted)}):
         yield from ((g, at_once) for g in few if g % at_once == 0)
@@ -72,4 +72,3 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsOptions:
 
     found = min(candidates(spec), key=estimated)
     return replace(found, store_vector=store_width(spec, shape)) if spec.layout is Layout.NCHW else found
-

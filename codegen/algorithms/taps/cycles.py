@@ -6,12 +6,12 @@ import math
 
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
+from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, lies_together,
-                       line_loads, matrices, piece_of, pixel_pieces)
+                       line_loads, matrices, piece_of, pixel_pieces, row_copies)
 from .numbers import holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
@@ -106,8 +106,8 @@ def _shared_sectors(options: TapsOptions, shape: ConvShape) -> float:
 def _tile_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
     """Of a multiprocessor that has other blocks to turn to."""
     rows, columns = halo(spec, options)
-    threads, row_pieces = LANES * options.warps, columns * pixel_pieces(spec, options)
-    copies = options.warps * -(-row_pieces // threads) * -(-rows // max(1, threads // row_pieces))
+    row_pieces, row_threads, rows_at_once = row_copies(spec, options)
+    copies = options.warps * -(-row_pieces // row_threads) * -(-rows // rows_at_once)
     channels = spec.channels * options.groups_tile
     lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
     came = (rates.copy * copies + rates.channel * channels * rows * columns

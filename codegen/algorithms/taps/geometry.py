@@ -7,7 +7,9 @@ import math
 from warpconv.codegen.border import Border
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
+from warpconv.codegen.hardware import LANES
 from warpconv.codegen.options import DERIVED
+from warpconv.codegen.parts.cells import are_permuted
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -17,7 +19,6 @@ DEPTH = 16                      # products of an instruction
 SLOTS = 4                       # channels that a lane takes of a product, eight bytes
 WIDE = 8                        # channels of a row of matrices that lanes load together
 CELLS = (WIDE, SLOTS)           # channels of a pixel that lie side by side in shared memory
-MOST_TOGETHER = 8               # cells of a pixel that lie side by side: those of eight pixels lie in all banks
 STRIP, BLOCK = 16, 8            # outputs of a strip, filters (or columns) of a matrix
 QUAD = 4                        # matrices whose lanes exchange words
 STORES = (8, 4, 2, 1)
@@ -81,12 +82,17 @@ def takes_strips(spec: KernelSpec, strips: int) -> bool:
     return spec.layout is Layout.NHWC or strips % 2 == 0
 
 
+def stores_singly(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether outputs are stored one by one in NCHW, 32 columns of a filter at a time; so if it is not known."""
+    return spec.layout is Layout.NCHW and options.store_vector in (1, DERIVED)
+
+
 def runs_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
     """Rows of a warp's runs of eight columns, and runs of a row: mostly all one below another, so that the rows of a
     filter share the lines of pixels that they read. Four lie side by side where a store is of 32 columns, others where
     a tile has no so many rows."""
     runs, across = 2 * options.strips, options.tile_q // BLOCK
-    stored = QUAD if spec.layout is Layout.NCHW and options.store_vector in (1, DERIVED) else 1
+    stored = QUAD if stores_singly(spec, options) else 1
     fitting = [a for a in range(1, across + 1)
                if across % a == 0 and runs % a == 0 and options.tile_p % (runs // a) == 0]
     beside = next((a for a in fitting if a >= stored), fitting[-1])
@@ -138,6 +144,13 @@ def pixel_pieces(spec: KernelSpec, options: TapsOptions) -> int:
     return options.groups_tile * cells_of(spec) * cell_of(spec) // piece_of(spec, options)
 
 
+def row_copies(spec: KernelSpec, options: TapsOptions) -> tuple[int, int, int]:
+    """Pieces of a row of pixels that a block copies, the threads that do, and rows at a time."""
+    threads, pieces = LANES * options.warps, halo(spec, options)[1] * pixel_pieces(spec, options)
+    of_row = min(threads, pieces)
+    return pieces, of_row, threads // of_row
+
+
 def blocks_of_groups(spec: KernelSpec, options: TapsOptions) -> int:
     """Blocks that share out the groups."""
     return -(-spec.groups // options.groups_tile)
@@ -146,15 +159,19 @@ def blocks_of_groups(spec: KernelSpec, options: TapsOptions) -> int:
 def octets_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Cells of a pixel of all groups of a block, in shared memory: where they lie side by side, with places for
     two, four or eight."""
-    octets = options.groups_tile * cells_of(spec)
-    return 1 << (octets - 1).bit_length() if lies_together(spec, options) else octets
+    return _places(spec, options) if lies_together(spec, options) else options.groups_tile * cells_of(spec)
+
+
+def _places(spec: KernelSpec, options: TapsOptions) -> int:
+    """The power of two that has a place for each cell of a pixel."""
+    return 1 << (options.groups_tile * cells_of(spec) - 1).bit_length()
 
 
 def lies_together(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether the cells of a pixel lie side by side in shared memory: so that a copy of them is one request of the
     second-level cache, where a plane for each takes one for every 16 bytes."""
     whole = cell_of(spec) == WIDE and (options.vector or widest_copy(spec)) == WIDE
-    return whole and 1 < options.groups_tile * cells_of(spec) <= MOST_TOGETHER
+    return whole and are_permuted(_places(spec, options))
 
 
 def plane_of(spec: KernelSpec, options: TapsOptions) -> int:

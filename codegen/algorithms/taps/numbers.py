@@ -13,8 +13,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
                        chunks_of, halo, is_guarded, items_of, joined_spec, lies_together, lines_of, matrices,
-                       octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of, runs_of, sets_of,
-                       store_width, strip_sets, units_of, widest_copy)
+                       octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of, row_copies, runs_of,
+                       sets_of, store_width, stores_singly, strip_sets, units_of, widest_copy)
 from .options import TapsOptions
 
 BATCH = 4                       # fours of channels that a thread loads before it stores the first
@@ -128,8 +128,8 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
         fours = -(-spec.s * SLOTS // DEPTH)
         offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
         pixels = 4 * options.strips + offsets
-    single = spec.layout is Layout.NCHW and options.store_vector in (1, DERIVED)
-    beside = REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, (6 if single else 2) * QUAD)
+    outputs = (6 if stores_singly(spec, options) else 2) * QUAD
+    beside = REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, outputs)
     return 4 * rows * columns + pixels + filters + beside
 
 
@@ -164,8 +164,8 @@ def places_without_registers(spec: KernelSpec, options: TapsOptions) -> int:
 
 
 def is_settled(spec: KernelSpec, options: TapsOptions) -> bool:
-    """Whether they are so many that places are found anew for every tile."""
-    return places_without_registers(spec, options) > FEW_PLACES
+    """Whether places in cells of four are so many that they are found anew for every tile."""
+    return cell_of(spec) == SLOTS and places_without_registers(spec, options) > FEW_PLACES
 
 
 def has_registers(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -204,8 +204,7 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
     unit_rows, units_across = units_of(spec, options)
     lines, line_step = lines_of(spec, options)
     threads = LANES * options.warps
-    row_pieces = halo_columns * pixel_pieces(spec, options)
-    row_threads = min(threads, row_pieces)
+    row_pieces, row_threads, rows_at_once = row_copies(spec, options)
     chunks, cell, cells = chunks_of(spec), cell_of(spec), cells_of(spec)
     padded = any(map(any, spec.padding))
     return TapsNumbers(
@@ -229,7 +228,7 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
         together=lies_together(spec, options), octets=octets_of(spec, options), plane=plane_of(spec, options),
         buffer=buffer_of(spec, options), copies=pixel_pieces(spec, options) * halo_rows * halo_columns,
         pixel_pieces=pixel_pieces(spec, options), row_pieces=row_pieces, row_threads=row_threads,
-        rows_at_once=threads // row_threads, rows_left=halo_rows % (threads // row_threads) != 0,
+        rows_at_once=rows_at_once, rows_left=halo_rows % rows_at_once != 0,
         idle_threads=threads % row_threads != 0,
         group_filters=chunks * blocks_of(options) * LANES, shared_bytes=shared_bytes(spec, options),
         unrolled=is_unrolled(spec, options), find_pixels=padded and spec.padding_mode.reads_image,
