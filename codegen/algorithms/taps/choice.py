@@ -11,7 +11,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .cycles import cycles
-from .geometry import BLOCK, QUAD, joined_spec, most_joined, store_width, takes_strips, widest_copy
+from .geometry import BLOCK, QUAD, RUNS, joined_spec, most_joined, store_width, takes_strips, widest_copy, widest_run
 from .numbers import fits, resolved
 from .options import TapsOptions
 
@@ -20,6 +20,8 @@ TILES = ((16, 32, 4, 8), (8, 32, 4, 4), (14, 16, 2, 7), (16, 16, 2, 8), (16, 16,
          (14, 16, 7, 4), (14, 16, 2, 4), (8, 32, 2, 4), (8, 16, 2, 4), (8, 16, 4, 4), (8, 16, 4, 2), (4, 32, 2, 4),
          (8, 8, 2, 4), (8, 8, 2, 2), (14, 8, 7, 4), (14, 8, 7, 2), (14, 8, 7, 1), (8, 8, 4, 4), (8, 8, 4, 2),
          (8, 8, 4, 1), (4, 16, 2, 2), (4, 8, 2, 2), (4, 8, 2, 1), (2, 16, 2, 1), (1, 32, 2, 1))
+# in NCHW, where rows of 64 columns are few of memory's sectors, also these
+NCHW_TILES = ((8, 64, 4, 8), (4, 64, 2, 8), (4, 64, 4, 4), (8, 32, 2, 8), (4, 32, 4, 2), (16, 16, 4, 2), (16, 16, 2, 4))
 FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
 MOST_FILLED = 1.34                          # times a layer's filters, or groups, which its tiles have
@@ -34,11 +36,12 @@ def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
 
 def _tiles(spec: KernelSpec) -> Iterator[TapsOptions]:
     """Groups side by side where a group has few filters, filters in tiles that waste little."""
+    tiles = TILES + NCHW_TILES if spec.layout is Layout.NCHW else TILES
     widths = [f for f in FILTERS if f < 2 * spec.filters or f == min(FILTERS)]
     least = min(-(-spec.filters // f) * f for f in widths)
     for filters in (f for f in widths if -(-spec.filters // f) * f <= MOST_FILLED * least):
         for groups, warp_groups in _groups(spec, filters):
-            for tile_p, tile_q, strips, warps in (t for t in TILES if takes_strips(spec, t[2])):
+            for tile_p, tile_q, strips, warps in (t for t in tiles if takes_strips(spec, t[2])):
                 for buffers in (1, 2) if widest_copy(spec) > 1 else (1,):
                     options = TapsOptions(tile_p=tile_p, tile_q=tile_q, tile_filters=filters, groups_tile=groups,
                                           warp_groups=warp_groups, strips=strips, warps=warps, buffers=buffers)
@@ -70,5 +73,13 @@ def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsOptions:
         joined = joined_spec(spec, options)
         return cycles(joined, resolved(joined, options, shape), shape)
 
-    found = min(candidates(spec), key=estimated)
-    return replace(found, store_vector=store_width(spec, shape)) if spec.layout is Layout.NCHW else found
+    return min((sized(options, spec, shape) for options in candidates(spec)), key=estimated)
+
+
+def sized(options: TapsOptions, spec: KernelSpec, shape: ConvShape) -> TapsOptions:
+    """With the widths of loads and stores that a layer's rows allow in NCHW, and its tile."""
+    if spec.layout is not Layout.NCHW:
+        return options
+    joined, stored = joined_spec(spec, options), replace(options, store_vector=store_width(spec, shape))
+    loaded = (replace(stored, vector=run) for run in RUNS if run <= widest_run(spec, shape))
+    return next(each for each in loaded if each.vector == 1 or fits(joined, each))

@@ -10,14 +10,14 @@ from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, lies_together,
-                       line_loads, matrices, piece_of, pixel_pieces, row_copies)
+from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, is_copied,
+                       lies_together, line_loads, matrices, piece_of, pixel_pieces, row_copies,
+                       run_of)
 from .numbers import holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
 ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
-PARTLY_STORED = 2.0         # times the bytes of y that share 32 with another tile's (rows that do not begin with 32;
-                            # 430 plans of 7 first layers, 2026-11-27)
+PARTLY_STORED = 0.26         # times the bytes of y that share 32 with another tile's (rows that do not begin with 32)
 DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took, where
                             # cells have planes of their own
 
@@ -39,20 +39,21 @@ class Rates:
     byte: float = 0.0       # of a byte that is copied to shared memory,
     pixel: float = 0.0      # of a request for a pixel's cells,
     copy: float = 0.0       # of an instruction that copies
-    channel: float = 0.0    # of a channel of a pixel that is gathered,
+    channel: float = 0.0    # of an instruction that gathers a channel of pixels,
+    put: float = 0.0        # and one that stores a cell of them,
     sector: float = 0.0     # and of the 32 bytes that it lies in
 
 
-# Timed on an H200, batch 32 and 1. Cells of four channels: 1,631 plans of 29 layers, 2026-11-24, of which the plan that
-# is chosen takes 1.08 times as long as the quickest in the mean, 1,664 plans of 24 layers whose pixels are copied,
-# 2026-11-27, 1.05. Cells of eight, 2026-11-29: 391 plans of 31 layers whose pixels are copied, 1.03; 143 plans of 25
-# layers of groups in NCHW, 1.05.
-RATES = {(SLOTS, False): Rates(load=2.07, mma=0.92, store=8.7, memory=0.947, tile=725.0, start=3100.0, full_warps=10.1,
-                               exposed=1.1, hidden=0.296, channel=0.216, sector=0.351),
+# Timed on an H200. Copied pixels in cells of four channels: 1,664 plans of 24 layers, 2026-11-27, of which the plan
+# that is chosen takes 1.05 times as long as the quickest in the mean; in cells of eight 391 plans of 31 layers,
+# 2026-11-29, 1.03. Gathered ones, 2026-11-30: cells of four 119 plans of 14 layers, 1.02; of eight 194 plans of 31
+# layers, 1.04.
+RATES = {(SLOTS, False): Rates(load=2.07, mma=0.92, store=7.78, memory=1.17, tile=664.0, start=3530.0, full_warps=15.2,
+                               exposed=1.31, hidden=0.0517, channel=2.25, put=0.97),
          (SLOTS, True): Rates(load=2.07, mma=0.92, store=8.7, memory=0.947, tile=308.0, start=3750.0, full_warps=5.17,
                               exposed=2.14, hidden=0.331, ahead=1.14, byte=0.0211),
-         (WIDE, False): Rates(load=0.0, mma=1.38, store=11.2, memory=1.84, tile=4.0, start=3100.0, full_warps=19.6,
-                              exposed=0.846, hidden=0.0564, channel=0.148, sector=0.288),
+         (WIDE, False): Rates(load=1.36, mma=0.726, store=12.5, memory=1.0, tile=4.5, start=3800.0, full_warps=8.7,
+                              exposed=0.527, hidden=0.0462, channel=2.37, put=1.53, sector=1.1),
          (WIDE, True): Rates(load=1.36, mma=0.726, store=19.3, memory=0.473, tile=32.0, start=3600.0, full_warps=7.79,
                              exposed=1.91, hidden=0.0937, ahead=18.5, byte=0.0173, pixel=1.2, copy=0.205)}
 
@@ -78,10 +79,7 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
 
 
 def _rates(spec: KernelSpec, options: TapsOptions) -> Rates:
-    """Dense layers whose pixels are gathered take what those of four channels do: of 61 layers so the quickest of the
-    algorithms is taken but for 6 %."""
-    copied = options.vector > 1
-    return RATES[cell_of(spec) if copied or spec.groups > 1 else SLOTS, copied]
+    return RATES[cell_of(spec), is_copied(spec, options)]
 
 
 def _pixel_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
@@ -110,7 +108,8 @@ def _tile_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
     copies = options.warps * -(-row_pieces // row_threads) * -(-rows // rows_at_once)
     channels = spec.channels * options.groups_tile
     lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
-    came = (rates.copy * copies + rates.channel * channels * rows * columns
+    copy = rates.copy if is_copied(spec, options) else rates.channel * cell_of(spec) + rates.put * run_of(spec, options)
+    came = (copy * copies
             + rates.sector * lines * (spec.dtype.itemsize * width / SECTOR_BYTES + 1))
     items = options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
     return came + -(-items // options.warps) * options.warps * _item_cycles(spec, options, rates)
@@ -122,10 +121,9 @@ def _item_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
     chunks, blocks = chunks_of(spec), blocks_of(options) * options.warp_groups
     pixels = options.warp_groups * (line_loads(spec, options) if cell_of(spec) == WIDE else 2 * chunks * options.strips)
     loads = rates.load * (pixels + (0 if holds_filters(spec, options) else chunks * blocks))
-    products = options.strips * blocks if spec.layout is Layout.NHWC else rows * columns
     found = 0.0 if is_unrolled(spec, options) else ROLLED_CYCLES
-    return (max(loads, rates.mma * chunks * products) + chunks * found
-            + rates.store * 2 * rows * -(-columns // QUAD) * (1 if options.store_vector > 1 else 2))
+    return (max(loads, rates.mma * chunks * options.strips * blocks) + chunks * found
+            + rates.store * 2 * rows * columns / QUAD * (1 if options.store_vector > 1 else 2))
 
 
 def instructions(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:

@@ -22,6 +22,7 @@ CELLS = (WIDE, SLOTS)           # channels of a pixel that lie side by side in s
 STRIP, BLOCK = 16, 8            # outputs of a strip, filters (or columns) of a matrix
 QUAD = 4                        # matrices whose lanes exchange words
 STORES = (8, 4, 2, 1)
+RUNS = (4, 2, 1)                # columns of x that are loaded at once, in NCHW
 
 
 def joined_spec(spec: KernelSpec, options: TapsOptions) -> KernelSpec:
@@ -30,10 +31,10 @@ def joined_spec(spec: KernelSpec, options: TapsOptions) -> KernelSpec:
 
 
 def most_joined(spec: KernelSpec) -> int:
-    """Groups of a layer that may be joined, as many as fill the channels of a row of matrices and its filters: in NHWC,
-    of two or four channels and as many filters each, whose sums are then a lane's own."""
+    """Groups of a layer that may be joined, as many as fill the channels of a row of matrices and its filters: of two
+    or four channels and as many filters each, whose sums are then a lane's own."""
     several = WIDE // spec.channels if spec.channels in (2, 4) and spec.filters == spec.channels else 1
-    return several if spec.layout is Layout.NHWC and spec.groups % several == 0 else 1
+    return several if spec.groups % several == 0 else 1
 
 
 def cell_of(spec: KernelSpec) -> int:
@@ -59,9 +60,38 @@ def widest_copy(spec: KernelSpec) -> int:
     return cell_of(spec) if copied and spec.channels % cell_of(spec) == 0 else 1
 
 
+def is_copied(spec: KernelSpec, options: TapsOptions) -> bool:
+    """Whether pixels go to shared memory as they lie in x; else through registers."""
+    return spec.layout is Layout.NHWC and (options.vector or widest_copy(spec)) > 1
+
+
 def piece_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Channels that a thread copies at a time."""
-    return max(SLOTS, options.vector or widest_copy(spec))
+    return options.vector or widest_copy(spec) if is_copied(spec, options) else cell_of(spec)
+
+
+def widest_run(spec: KernelSpec, shape: ConvShape | None = None) -> int:
+    """Columns of x that can be loaded at once in NCHW: of a width of which W is a multiple (any that may be, where the
+    sizes are not known), and one where what stands beside an image is another of its pixels."""
+    if any(map(any, spec.padding)) and spec.padding_mode.reads_image:
+        return 1
+    return next(run for run in RUNS if shape is None or shape.w % run == 0)
+
+
+def run_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Columns that a thread loads at once."""
+    return max(1, options.vector) if spec.layout is Layout.NCHW else 1
+
+
+def lead_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Columns that are loaded ahead of a tile's first window, so that runs begin where memory is aligned."""
+    return -spec.padding[1][0] % run_of(spec, options)
+
+
+def loaded_columns(spec: KernelSpec, options: TapsOptions) -> int:
+    """Columns of a row of pixels in shared memory: those that windows cover, and what whole runs have beside them."""
+    run, columns = run_of(spec, options), lead_of(spec, options) + halo(spec, options)[1]
+    return columns + -columns % run
 
 
 def blocks_of(options: TapsOptions) -> int:
@@ -70,11 +100,10 @@ def blocks_of(options: TapsOptions) -> int:
 
 
 def matrices(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
-    """Rows (of 16) and columns (of 8) of matrices of a warp's sums: in NHWC pixels and filters, in NCHW filters and
-    pixels, so that eight that lie side by side in memory are one column's."""
-    if spec.layout is Layout.NHWC:
-        return options.strips, -(-options.warp_groups * blocks_of(options) // QUAD) * QUAD
-    return -(-blocks_of(options) // 2), 2 * options.strips
+    """Rows (of 16 pixels) and columns (of 8 filters) of matrices of a warp's sums; in NHWC four columns are stored
+    together, in NCHW those of two rows."""
+    columns, together = options.warp_groups * blocks_of(options), QUAD if spec.layout is Layout.NHWC else 1
+    return options.strips, columns + -columns % together
 
 
 def takes_strips(spec: KernelSpec, strips: int) -> bool:
@@ -89,23 +118,21 @@ def stores_singly(spec: KernelSpec, options: TapsOptions) -> bool:
 
 def runs_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
     """Rows of a warp's runs of eight columns, and runs of a row: mostly all one below another, so that the rows of a
-    filter share the lines of pixels that they read. Four lie side by side where a store is of 32 columns, others where
-    a tile has no so many rows."""
+    filter share the lines of pixels that they read. Four lie side by side where a store is of 32 columns, in NCHW
+    two, which fill memory's 32 bytes, others where a tile has no so many rows."""
     runs, across = 2 * options.strips, options.tile_q // BLOCK
-    stored = QUAD if stores_singly(spec, options) else 1
+    stored = QUAD if stores_singly(spec, options) else 2 if spec.layout is Layout.NCHW else 1
     fitting = [a for a in range(1, across + 1)
                if across % a == 0 and runs % a == 0 and options.tile_p % (runs // a) == 0]
     beside = next((a for a in fitting if a >= stored), fitting[-1])
     return runs // beside, beside
 
 
-def units_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
-    """Rows and columns of what an instruction multiplies of a warp's runs: one run in NCHW, in NHWC a strip's two.
-    These lie half of all rows apart, so that strips of neighbouring rows share what they load; or side by side."""
+def strips_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
+    """Rows and columns of a warp's strips, of two runs each. These lie side by side, or half of all rows apart, so that
+    strips of neighbouring rows share what they load."""
     rows, across = runs_of(spec, options)
-    if spec.layout is Layout.NCHW:
-        return rows, across
-    return (rows // 2, across) if rows % 2 == 0 else (rows, across // 2)
+    return (rows, across // 2) if across % 2 == 0 else (rows // 2, across)
 
 
 def sets_of(spec: KernelSpec) -> int:
@@ -114,22 +141,20 @@ def sets_of(spec: KernelSpec) -> int:
 
 
 def lines_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
-    """Lines of pixels that a warp loads of a set: those that the filter's rows read of its units, and rows of the input
-    from one to the next."""
-    rows = units_of(spec, options)[0]
+    """Lines of pixels that a warp loads of a set: those that the filter's rows read of its strips, and rows of the
+    input from one to the next."""
+    rows = strips_of(spec, options)[0]
     steps = [step for step, times in ((spec.stride[0], rows), (spec.dilation[0], spec.r)) if times > 1]
     step = math.gcd(*steps) or 1
     return ((rows - 1) * spec.stride[0] + (spec.r - 1) * spec.dilation[0]) // step + 1, step
 
 
 def line_loads(spec: KernelSpec, options: TapsOptions) -> int:
-    """Instructions that load a group's pixels for a warp, of up to four matrices: two sets at a time, the lines of
-    each; a last one by itself, for two rows of the filter."""
-    rows, across = units_of(spec, options)
-    lines = lines_of(spec, options)[0]
+    """Instructions that load a group's pixels for a warp, of up to four matrices: a line of two sets; of a last one by
+    itself two lines."""
+    across, lines = strips_of(spec, options)[1], lines_of(spec, options)[0]
     pairs, alone = divmod(sets_of(spec), 2)
-    of_pair = -(-lines // 2) if spec.layout is Layout.NCHW else lines
-    return pairs * across * of_pair + alone * -(-spec.r // 2) * rows * across
+    return across * (pairs * lines + alone * -(-lines // 2))
 
 
 def halo(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
@@ -145,8 +170,10 @@ def pixel_pieces(spec: KernelSpec, options: TapsOptions) -> int:
 
 
 def row_copies(spec: KernelSpec, options: TapsOptions) -> tuple[int, int, int]:
-    """Pieces of a row of pixels that a block copies, the threads that do, and rows at a time."""
-    threads, pieces = LANES * options.warps, halo(spec, options)[1] * pixel_pieces(spec, options)
+    """Pieces of a row of pixels that a block copies, in NCHW of runs of columns, the threads that do, and rows at a
+    time."""
+    threads = LANES * options.warps
+    pieces = loaded_columns(spec, options) // run_of(spec, options) * pixel_pieces(spec, options)
     of_row = min(threads, pieces)
     return pieces, of_row, threads // of_row
 
@@ -170,7 +197,7 @@ def _places(spec: KernelSpec, options: TapsOptions) -> int:
 def lies_together(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether the cells of a pixel lie side by side in shared memory: so that a copy of them is one request of the
     second-level cache, where a plane for each takes one for every 16 bytes."""
-    whole = cell_of(spec) == WIDE and (options.vector or widest_copy(spec)) == WIDE
+    whole = is_copied(spec, options) and piece_of(spec, options) == WIDE
     return whole and are_permuted(_places(spec, options))
 
 
@@ -189,7 +216,7 @@ def phases_of(spec: KernelSpec) -> int:
 def pitch_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Pixels of a row in shared memory."""
     phases = phases_of(spec)
-    return phases * -(-halo(spec, options)[1] // phases)
+    return phases * -(-loaded_columns(spec, options) // phases)
 
 
 def is_guarded(spec: KernelSpec) -> bool:

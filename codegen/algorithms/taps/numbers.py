@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass, replace
-from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, PORTABLE_SHARED
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.occupancy import fitting_blocks, step_registers, thread_registers
@@ -12,13 +11,15 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
-                       chunks_of, halo, is_guarded, items_of, joined_spec, lies_together, lines_of, matrices,
-                       octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of, row_copies, runs_of,
-                       sets_of, store_width, stores_singly, strip_sets, units_of, widest_copy)
+                       chunks_of, halo, is_copied, is_guarded, items_of, joined_spec, lead_of, lies_together, lines_of,
+                       loaded_columns, matrices, octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of,
+                       row_copies, run_of, runs_of, sets_of, store_width, stores_singly, strip_sets, strips_of,
+                       widest_copy)
 from .options import TapsOptions
 
-BATCH = 4                       # fours of channels that a thread loads before it stores the first
+LOADED_WORDS = 32               # registers of what a thread loads before it stores the first of it
 SIDE_THREADS = 256
+BANK_BYTES = 128                # of all banks of shared memory
 REGISTERS_BESIDE = {SLOTS: 56, WIDE: 36}    # of a thread besides sums, pixels and filters, by the cell
 FOUR_REGISTERS = 13             # of each four taps of a row but the first: without, 11x11 spills on sm_80
 MOST_OFFSETS = 10               # places of a lane's taps that it keeps in registers,
@@ -52,25 +53,29 @@ class TapsNumbers:
     held_filters: bool          # whether a thread keeps its filters for all tiles
     one_tap: bool               # whether both cells of an instruction are the same tap's
     sets: int                   # of lines of pixels, one for each column of the filter and cell,
-    odd_sets: bool              # of which the last is by itself,
-    odd_rows: bool              # and its last instruction has one row of the filter
+    odd_sets: bool              # of which the last may be by itself,
     lines: int                  # of a set,
-    odd_lines: bool             # of which the last is loaded by itself where others come by twos;
+    odd_lines: bool             # of the last set, of which two come at a time, one by itself;
     line_step: int              # rows of the input from one to the next
     piece: int                  # channels of a copy
-    pieces: int                 # copies of a group's pixel
-    piece_channels: int         # that a piece has
+    copied: bool                # whether pixels are copied as they lie in x; else through registers,
+    run_words: int              # so many words of a channel at a time,
+    row_runs: int               # and so many runs of columns of a row of pixels,
+    lead: int                   # some of them ahead of a tile's first window;
+    batch: int                  # rows at a time;
+    turn_runs: int              # runs that lie in all banks, after which the order in which columns are stored changes,
+    turns: int                  # of so many orders
+    cell_channels: int          # channels of a cell,
     guard_channels: bool        # whether the last has fewer
     tiles_ahead: int            # whose pixels are on their way while one is multiplied
     blocks: int                 # eights of filters of a group in a block
-    rows: int                   # matrices of a warp's sums: pixels or filters, 16 each,
-    columns: int                # and the other, 8 each
+    columns: int                # matrices of 16 x 8 sums of a strip
     n_tiles: int                # tiles of a group's filters
     run_rows: int               # rows of a warp's runs of eight columns,
     runs_across: int            # and runs of such a row
-    units: int                  # what an instruction multiplies of them: a strip's two runs in NHWC, in NCHW one;
-    units_across: int           # side by side,
-    unit_columns: int           # so many columns from one to the next
+    strips: int                 # of two runs each;
+    strips_across: int          # side by side,
+    strip_columns: int          # so many columns from one to the next
     partner_rows: int           # from a strip's first run to its second: rows,
     partner_columns: int        # or columns
     sets_across: int            # warps' runs of a tile's row,
@@ -85,8 +90,7 @@ class TapsNumbers:
     octets: int                 # cells of a pixel of all groups of a block, in shared memory
     plane: int                  # pixels in shared memory; of a plane an odd number
     buffer: int                 # elements of a tile's pixels in shared memory
-    copies: int                 # pieces that a block copies for a tile,
-    pixel_pieces: int           # of a pixel,
+    pixel_pieces: int           # that a block copies of a pixel,
     row_pieces: int             # of a row of pixels,
     row_threads: int            # by so many threads,
     rows_at_once: int           # so many rows at a time
@@ -98,7 +102,6 @@ class TapsNumbers:
     unrolled: bool              # whether the fours of taps are written one after the other
     find_pixels: bool           # whether what stands in the padding is a pixel of the image,
     registers: int
-    batch: int = BATCH
     side_threads: int = SIDE_THREADS
 
 
@@ -122,7 +125,7 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     rows, columns = matrices(spec, options)
     filters = 2 * (options.warp_groups * _filters(spec, options) if held else blocks_of(options))
     if cell_of(spec) == WIDE:
-        pixels = (2 if spec.layout is Layout.NCHW else 4) * units_of(spec, options)[1] * lines_of(spec, options)[0]
+        pixels = 4 * strips_of(spec, options)[1] * lines_of(spec, options)[0]
         filters += BESIDE_HELD if held else 0
     else:
         fours = -(-spec.s * SLOTS // DEPTH)
@@ -131,6 +134,29 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     outputs = (6 if stores_singly(spec, options) else 2) * QUAD
     beside = REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, outputs)
     return 4 * rows * columns + pixels + filters + beside
+
+
+def run_words(spec: KernelSpec, options: TapsOptions) -> int:
+    """Of a run of columns of a channel."""
+    return -(-run_of(spec, options) // 2)
+
+
+def batch_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Rows of pixels that a thread loads at a time, where pixels go through registers."""
+    turns = -(-halo(spec, options)[0] // row_copies(spec, options)[2])
+    at_once = LOADED_WORDS // (cell_of(spec) * run_words(spec, options))
+    return -(-turns // -(-turns // at_once))
+
+
+def turns_of(spec: KernelSpec, options: TapsOptions) -> int:
+    """Orders of a run's columns, by which stores of neighbouring lanes meet in no bank: as many as lie side by side."""
+    run, phases = run_of(spec, options), phases_of(spec)
+    return run // phases if run % phases == 0 else 1
+
+
+def turn_runs(spec: KernelSpec, options: TapsOptions) -> int:
+    """Runs whose columns lie in all banks together."""
+    return BANK_BYTES // (2 * cell_of(spec) * turns_of(spec, options))
 
 
 def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -157,7 +183,7 @@ def places_without_registers(spec: KernelSpec, options: TapsOptions) -> int:
     if not is_unrolled(spec, options) or items_of(spec, options) > options.warps:
         return 0
     if cell_of(spec) == WIDE:
-        places = units_of(spec, options)[1] * sets_of(spec) // 2 * options.warp_groups
+        places = strips_of(spec, options)[1] * sets_of(spec) // 2 * options.warp_groups
     else:
         places = options.strips * chunks_of(spec)
     return max(0, planned_registers(spec, options) + places - thread_registers(options.warps, options.min_blocks))
@@ -198,10 +224,9 @@ def fits(spec: KernelSpec, options: TapsOptions) -> bool:
 def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argument, ...]) -> TapsNumbers:
     """All numbers of a plan of a layer whose values are resolved, and fit together."""
     spec = joined_spec(layer, options)
-    rows, columns = matrices(spec, options)
-    halo_rows, halo_columns = halo(spec, options)
+    halo_rows, columns_loaded = halo(spec, options)[0], loaded_columns(spec, options)
     run_rows, across = runs_of(spec, options)
-    unit_rows, units_across = units_of(spec, options)
+    strip_rows, strips_across = strips_of(spec, options)
     lines, line_step = lines_of(spec, options)
     threads = LANES * options.warps
     row_pieces, row_threads, rows_at_once = row_copies(spec, options)
@@ -213,20 +238,22 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
         lanes_each=QUAD // options.joined, threads=threads, cell=cell, cells=cells, chunk_cells=DEPTH // cell,
         chunks=chunks, guard_taps=is_guarded(spec), held_offsets=holds_offsets(spec, options),
         held_filters=holds_filters(spec, options), one_tap=cell == WIDE and cells % 2 == 0, sets=sets_of(spec),
-        odd_sets=sets_of(spec) % 2 == 1, odd_rows=spec.r % 2 == 1, lines=lines, odd_lines=lines % 2 == 1,
-        line_step=line_step,
-        piece=piece_of(spec, options), pieces=cells * cell // piece_of(spec, options),
-        piece_channels=min(piece_of(spec, options), spec.channels),
-        guard_channels=spec.channels > SLOTS and spec.channels % SLOTS != 0, tiles_ahead=options.buffers - 1,
-        blocks=blocks_of(options), rows=rows, columns=columns, n_tiles=-(-spec.filters // options.tile_filters),
-        run_rows=run_rows, runs_across=across, units=unit_rows * units_across, units_across=units_across,
-        unit_columns=BLOCK * across // units_across, partner_rows=unit_rows if unit_rows < run_rows else 0,
-        partner_columns=BLOCK if unit_rows == run_rows else 0, sets_across=options.tile_q // BLOCK // across,
+        odd_sets=sets_of(spec) % 2 == 1, lines=lines,
+        odd_lines=lines % 2 == 1, line_step=line_step,
+        piece=piece_of(spec, options), copied=is_copied(spec, options), run_words=run_words(spec, options),
+        row_runs=columns_loaded // run_of(spec, options), lead=lead_of(spec, options), batch=batch_of(spec, options),
+        turn_runs=turn_runs(spec, options), turns=turns_of(spec, options),
+        cell_channels=min(cell, spec.channels), guard_channels=spec.channels > cell and spec.channels % cell != 0,
+        tiles_ahead=options.buffers - 1,
+        blocks=blocks_of(options), columns=matrices(spec, options)[1], n_tiles=-(-spec.filters // options.tile_filters),
+        run_rows=run_rows, runs_across=across, strips=options.strips, strips_across=strips_across,
+        strip_columns=BLOCK * across // strips_across, partner_rows=strip_rows if strip_rows < run_rows else 0,
+        partner_columns=BLOCK if strip_rows == run_rows else 0, sets_across=options.tile_q // BLOCK // across,
         strip_sets=strip_sets(options), items=items_of(spec, options), settled=is_settled(spec, options),
-        halo_rows=halo_rows, halo_columns=halo_columns, phases=phases_of(spec),
-        phase_columns=-(-halo_columns // phases_of(spec)), pitch=pitch_of(spec, options),
+        halo_rows=halo_rows, halo_columns=columns_loaded, phases=phases_of(spec),
+        phase_columns=-(-columns_loaded // phases_of(spec)), pitch=pitch_of(spec, options),
         together=lies_together(spec, options), octets=octets_of(spec, options), plane=plane_of(spec, options),
-        buffer=buffer_of(spec, options), copies=pixel_pieces(spec, options) * halo_rows * halo_columns,
+        buffer=buffer_of(spec, options),
         pixel_pieces=pixel_pieces(spec, options), row_pieces=row_pieces, row_threads=row_threads,
         rows_at_once=rows_at_once, rows_left=halo_rows % rows_at_once != 0,
         idle_threads=threads % row_threads != 0,

@@ -27,8 +27,8 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice
 from .cycles import instructions
-from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, STORES, STRIP, WIDE, joined_spec, line_loads, matrices, most_joined,
-                       pixel_pieces, takes_strips, widest_copy)
+from .geometry import (BLOCK, DEPTH, QUAD, RUNS, SLOTS, STORES, STRIP, WIDE, is_copied, joined_spec, line_loads,
+                       matrices, most_joined, pixel_pieces, takes_strips, widest_copy, widest_run)
 from .numbers import (MOST_REGISTERS, SIDE_THREADS, TapsNumbers, has_registers, make_numbers, planned_registers,
                       resolved, shared_bytes)
 from .options import TapsOptions
@@ -80,7 +80,7 @@ def _join_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     possible = most_joined(spec)
     if options.joined != possible:
         return (f"joined = {options.joined} for {spec.groups} groups of {spec.channels} channels and {spec.filters} "
-                f"filters ({possible if possible > 1 else 'groups of 2 or 4 of both, of NHWC, are joined'})")
+                f"filters ({possible if possible > 1 else 'groups of 2 or 4 of both are joined'})")
     return None
 
 
@@ -104,11 +104,13 @@ def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """What the layer and the chip make of the tile."""
-    widths = [width for width in (1, SLOTS, WIDE) if width <= widest_copy(spec)]
+    nchw = spec.layout is Layout.NCHW
+    widths = [w for w in (RUNS if nchw else (WIDE, SLOTS, 1)) if w <= (widest_run if nchw else widest_copy)(spec)]
     if options.vector not in widths:
-        return f"vector = {options.vector} ({', '.join(map(str, widths))}: of whole channels in NHWC)"
-    if options.buffers not in (1, 2) or options.buffers == 2 and options.vector == 1:
-        return f"buffers = {options.buffers} (1, or 2 where pixels are copied, vector = {SLOTS} or {WIDE})"
+        what = "columns of x" if nchw else "of whole channels in NHWC"
+        return f"vector = {options.vector} ({', '.join(map(str, widths))}: {what})"
+    if options.buffers not in (1, 2) or options.buffers == 2 and not is_copied(spec, options):
+        return f"buffers = {options.buffers} (1, or 2 where pixels are copied in NHWC, vector = {SLOTS} or {WIDE})"
     if options.store_vector not in STORES or spec.layout is Layout.NHWC and spec.filters % options.store_vector:
         return f"store_vector = {options.store_vector} ({', '.join(map(str, STORES))}; in NHWC a divisor of K/groups)"
     if planned_registers(spec, options) > MOST_REGISTERS:
@@ -126,8 +128,8 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, and the prepared filter."""
     asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
-    if spec.layout is Layout.NCHW:              # every row of y then begins where a store may
-        asked["Q"] = options.store_vector
+    if spec.layout is Layout.NCHW:              # every row then begins where a load or a store may
+        asked["W"], asked["Q"] = options.vector, options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)
     return (*arguments, Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name))
 

@@ -18,7 +18,8 @@ TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4), "vector": (0, 1),
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4),
+    "vector": (0, 1, 2, 4),
     "buffers": (1, 2), "joined": (False, True)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33, 64)}
 
@@ -27,7 +28,7 @@ def values(row: Row) -> dict[str, Any]:
     """Groups side by side, all filters of each in the tile; a warp has as many at once as the planner would take."""
     found = dict(zip(NAMES, row["tile"]))
     channels, filters = (n // row["channels"][2] for n in row["channels"][:2])
-    if row.get("joined") and row["layout"] == "NHWC" and channels == filters in (2, 4):
+    if row.get("joined") and channels == filters in (2, 4):
         found["joined"] = 8 // channels
         channels = filters = 8
     if row["groups_tile"] > 1:
@@ -36,9 +37,10 @@ def values(row: Row) -> dict[str, Any]:
         found["warp_groups"] = row["groups_tile"] if row["layout"] == "NHWC" and filters <= 16 else 1
     else:
         found["groups_tile"] = found["warp_groups"] = 1
-    if row["vector"]:           # narrower copies than the channels allow; 0: the planner's own
-        found["vector"] = row["vector"]
-    copied = row["layout"] == "NHWC" and channels % 4 == 0 and row["padding_mode"] != "constant" and not row["vector"]
+    nchw, one_by_one = row["layout"] == "NCHW", row["padding_mode"] not in ("zeros", "constant")
+    if row["vector"] == 1 or row["vector"] and nchw and not one_by_one:         # 0: the planner's own
+        found["vector"] = row["vector"]     # narrower copies than the channels allow; columns
+    copied = row["layout"] == "NHWC" and channels % 4 == 0 and row["padding_mode"] != "constant" and row["vector"] != 1
     return {**found, "buffers": row["buffers"] if copied else 1}
 
 

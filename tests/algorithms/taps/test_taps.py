@@ -74,6 +74,37 @@ def test_rows_of_nchw_are_stored_as_wide_as_their_length_allows():
         assert made.program.argument("y").multiple_of == 2 * vector
 
 
+def test_rows_of_nchw_are_loaded_as_wide_as_their_length_allows():
+    """Runs begin where memory is aligned, ahead of a tile's first window; where the border reads the image, and where
+    no more pixels fit, columns come one by one."""
+    for w, padding, vector, lead in ((32, 1, 4, 3), (28, 0, 4, 0), (30, 1, 2, 1), (31, 1, 1, 0)):
+        made = plan_layer(small(layout="NCHW", w=w, c=16, k=32, groups=2, padding=padding), algorithm="taps")
+        assert (made.settings()["vector"], made.numbers.lead) == (vector, lead)
+        assert made.program.argument("W").multiple_of == vector and made.program.argument("x").multiple_of == 2 * vector
+        assert made.numbers.halo_columns % vector == 0
+    for mode, vector in (("reflect", 1), ("constant", 4)):
+        layer = small(layout="NCHW", w=32, c=16, k=32, groups=2, padding_mode=mode, padding_value=0.5 * (vector > 1))
+        assert plan_layer(layer, algorithm="taps").settings()["vector"] == vector
+    with pytest.raises(UnsupportedSpec, match="vector = 8"):
+        plan_layer(small(layout="NCHW", w=32, c=16, k=32, groups=2), algorithm="taps", settings={"vector": 8})
+
+
+@on_cpu_device
+@pytest.mark.parametrize("each", [3, 4, 8, 20])
+@pytest.mark.parametrize("stride, padding", [(1, 1), (1, 2), (2, 1), (3, 0)])
+def test_runs_of_columns_give_the_bits_of_single_ones(each, stride, padding):
+    rng = np.random.default_rng(9)
+    x, w = rng.standard_normal((2, 2 * each, 11, 20)).astype("f2"), rng.standard_normal((16, each, 3, 3)).astype("f2")
+    x[0, 0, 0, 0], x[1, 2 * each - 1, 10, 19] = np.inf, np.nan
+    shape = small(n=2, c=2 * each, k=16, h=11, w=20, groups=2, stride=stride, padding=padding, layout="NCHW")
+    values = {"tile_p": 4, "tile_q": 16, "tile_filters": 8, "strips": 2, "warps": 2, "groups_tile": 1, "joined": 1,
+              "warp_groups": 1}
+    one, two, four = (warpconv.specialize(shape, algorithm="taps", device="cpu", settings={**values, "vector": vector})(
+        x, w) for vector in (1, 2, 4))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, four)
+
+
 def test_four_channels_of_nhwc_are_copied_without_registers():
     assert "wc_copy_async_zfill_8(" in render(plan_layer(small(c=4), algorithm="taps")).text
     assert "wc_copy_async_zfill_8(" not in render(plan_layer(small(c=4, layout="NCHW"), algorithm="taps")).text
@@ -106,10 +137,10 @@ def test_cells_of_a_pixel_lie_side_by_side_where_eight_pixels_lie_in_all_banks(c
 @pytest.mark.parametrize("channels, size, tile, stride, loads", [
     (16, 3, (8, 8, 4), 1, 3 * 6), (16, 3, (14, 8, 7), 1, 3 * 9), (16, 3, (8, 8, 2), 1, 3 * 4),
     (16, 3, (8, 8, 2), 2, 3 * 5), (16, 3, (1, 32, 2), 1, 3 * 2 * 3), (32, 5, (8, 8, 4), 1, 10 * 8),
-    (16, 1, (8, 8, 4), 1, 4), (8, 3, (8, 8, 4), 1, 6 + 2 * 4)])
+    (16, 1, (8, 8, 4), 1, 4), (8, 3, (8, 8, 4), 1, 6 + 3), (8, 3, (8, 8, 2), 2, 5 + 3)])
 def test_a_line_of_pixels_is_loaded_once_for_all_rows_of_the_filter(channels, size, tile, stride, loads):
-    """Strips of neighbouring rows share lines: of four under a filter of three rows six are loaded, not twelve. A
-    column of the filter that has no other beside it shares none."""
+    """Strips of neighbouring rows share lines: of four under a filter of three rows six are loaded, not twelve. Of a
+    column of the filter that has no other beside it two lines come at a time."""
     values = {"tile_p": tile[0], "tile_q": tile[1], "strips": tile[2], "tile_filters": 8, "groups_tile": 1,
               "warp_groups": 1, "warps": 1}
     shape = small(c=2 * channels, k=16, groups=2, r=size, s=size, stride=stride, h=40, w=40)
@@ -207,7 +238,7 @@ def test_two_buffers_and_one_give_the_same_bits():
 
 
 @pytest.mark.parametrize("changes, joined, says", [
-    (dict(c=32, k=32, groups=8, layout="NCHW"), 2, "joined = 2 for 8 groups of 4 channels and 4 filters"),
+    (dict(c=32, k=32, groups=8, layout="NCHW"), 4, "joined = 4 for 8 groups of 4 channels and 4 filters"),
     (dict(c=32, k=64, groups=8), 2, "groups of 2 or 4 of both"), (dict(c=24, k=24, groups=8), 2, "of 3 channels"),
     (dict(c=32, k=32, groups=8), 4, r"joined = 4 .* \(2\)"), (dict(c=32, k=32, groups=16), 2, r"joined = 2 .* \(4\)"),
     (dict(c=12, k=12, groups=3), 2, "for 3 groups")])
@@ -217,28 +248,36 @@ def test_groups_that_cannot_be_joined(changes, joined, says):
         plan_layer(small(**changes), algorithm="taps", settings=values)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_groups_of_four_are_joined_in_nhwc(arch):
+def test_groups_of_four_are_joined(arch, layout):
     """Two taps of two groups an instruction: five for nine taps, where one group's take three each."""
-    made, apart = (plan_layer(layer(*LAYERS[5], layout), algorithm="taps", arch=arch) for layout in LAYOUTS)
+    made = plan_layer(layer(*LAYERS[5], layout), algorithm="taps", arch=arch)
     assert made.settings()["joined"] == 2 and made.numbers.chunks == 5 and made.numbers.groups == 16
-    assert apart.settings()["joined"] == 1 and apart.numbers.chunks == 3
+    apart = plan_layer(layer(*LAYERS[5], layout), algorithm="taps", arch=arch, settings={
+        "tile_p": 8, "tile_q": 8, "tile_filters": 8, "strips": 2, "warps": 2, "warp_groups": 1, "groups_tile": 1,
+        "buffers": 1, "joined": 1})
+    assert apart.numbers.chunks == 3
 
 
 @on_cpu_device
 @pytest.mark.parametrize("each", [2, 4])
-@pytest.mark.parametrize("groups_tile, buffers", [(1, 1), (2, 2)])
-def test_joined_groups_give_what_they_give_apart(each, groups_tile, buffers):
+@pytest.mark.parametrize("layout, groups_tile, buffers", [("NHWC", 1, 1), ("NHWC", 2, 2), ("NCHW", 1, 1),
+                                                          ("NCHW", 2, 1)])
+def test_joined_groups_give_what_they_give_apart(each, layout, groups_tile, buffers):
     """Infinities and NaNs of x and of the filter reach the outputs that they reach apart, and no other group's."""
     rng = np.random.default_rng(7)
     x, w = rng.standard_normal((2, 13, 11, 32)).astype("f2"), rng.standard_normal((32, each, 3, 2)).astype("f2")
     x[0, 4, 4, 3], x[0, 12, 10, 30], x[1, 0, 0, 17], x[1, 7, 7] = np.inf, np.nan, -np.inf, 65504
     w[21, 0, 1, 1] = np.inf
-    shape = small(n=2, c=32, k=32, h=13, w=11, s=2, groups=32 // each)
+    shape = small(n=2, c=32, k=32, h=13, w=11, s=2, groups=32 // each, layout=layout)
     values = {"tile_p": 4, "tile_q": 8, "tile_filters": 8, "strips": 2, "warps": 2, "groups_tile": groups_tile,
-              "warp_groups": groups_tile, "buffers": buffers}
-    joined, apart = (warpconv.specialize(shape, algorithm="taps", device="cpu", settings=values)(x, w).astype("f4")
-                     for values in ({**values, "joined": 8 // each}, {**values, "buffers": 1}))
+              "warp_groups": groups_tile if layout == "NHWC" else 1, "buffers": buffers}
+    given = x if layout == "NHWC" else x.transpose(0, 3, 1, 2).copy()
+    joined, apart = (warpconv.specialize(shape, algorithm="taps", device="cpu", settings=values)(given, w).astype("f4")
+                     for values in ({**values, "joined": 8 // each}, {**values, "buffers": 1, "joined": 1}))
+    if layout == "NCHW":
+        joined, apart = (y.transpose(0, 2, 3, 1) for y in (joined, apart))
     np.testing.assert_array_equal(np.isfinite(joined), np.isfinite(apart))
     finite = np.isfinite(apart)
     np.testing.assert_array_equal(joined[~finite], apart[~finite])

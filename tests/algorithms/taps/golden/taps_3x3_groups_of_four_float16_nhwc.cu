@@ -9,7 +9,7 @@
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 8 x 8 outputs x 8 filters of 8 groups, two taps an instruction, 2 warps a block, 35840 bytes of
 //        shared memory
-// cost   a warp's 4 strips of 16 outputs x 8 filters of 4 groups: 76 warp loads, 32 shuffles, 5120 FMA a lane, about
+// cost   a warp's 4 strips of 16 outputs x 8 filters of 4 groups: 56 warp loads, 32 shuffles, 5120 FMA a lane, about
 //        126 registers (direct: 2304 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
@@ -36,16 +36,15 @@ constexpr int GROUPS_TILE = 8;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 4;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 4;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int UNITS_ACROSS = 1;                 // units side by side
-constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int STRIPS_ACROSS = 1;                // strips side by side
+constexpr int STRIP_COLUMNS = 8;                // columns from one strip to the next
 constexpr int PARTNER_ROWS = 4;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
 constexpr int LINES = 6;                        // of a set, each loaded once by a warp,
-constexpr int ROWS = 4;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
+constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
@@ -139,8 +138,8 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
-__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 
 // Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
 struct Half { int set, r; };
@@ -156,6 +155,14 @@ __device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element*
 #pragma unroll
     for (int line = 0; line < LINES; ++line)
         wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
+// The same of one set: two runs, as two matrices, of two lines at a time. `first`: the cell whose address this lane
+// gives for the first line or the second.
+__device__ __forceinline__ void load_last_lines(uint2 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line + 2 <= LINES; line += 2)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line + 1].x, lines[line + 1].y, first + line * LINE);
 }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
@@ -214,17 +221,17 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
             const int line_row = lane / 8 % 2 * PARTNER_ROWS;
             const int line_column = lane % 8;
-            float4 sums[ROWS][COLUMNS] = {};
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int g = 0; g < WARP_GROUPS; ++g) {
                 const int first_octet = of_block + g;
 #pragma unroll
                 for (int pair = 0; pair < SETS / 2; ++pair) {
                     const int set = 2 * pair + lane / 16, octet = first_octet, s = set;
-                    uint4 lines[UNITS_ACROSS][LINES];
+                    uint4 lines[STRIPS_ACROSS][LINES];
 #pragma unroll
-                    for (int a = 0; a < UNITS_ACROSS; ++a)
-                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * UNIT_COLUMNS + s, octet));
+                    for (int a = 0; a < STRIPS_ACROSS; ++a)
+                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * STRIP_COLUMNS + s, octet));
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
                         const int chunk = pair * R + r;
@@ -233,46 +240,41 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         for (int n = 0; n < BLOCKS; ++n) {
                             const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                            for (int unit = 0; unit < UNITS; ++unit) {
-                                const uint4 pixels = lines[0][unit + r];
-                                wc_mma_halves_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint4 pixels = lines[0][strip + r];
+                                wc_mma_halves_16(sums[strip][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
                                     eight.y);
                             }
                         }
                     }
                 }
-                // the last set by itself: an instruction multiplies by two rows of the filter, and loads its own pixels
+                // the last set by itself, eight products an instruction: those of a row of the filter
+                uint2 lines[STRIPS_ACROSS][LINES];
+#pragma unroll
+                for (int a = 0; a < STRIPS_ACROSS; ++a)
+                    load_last_lines(lines[a],
+                        halo + lane / 16 * LINE
+                        + pixel_at(line_row, line_column + a * STRIP_COLUMNS + (SETS - 1), first_octet));
 #pragma unroll
                 for (int i = 0; i < (R + 1) / 2; ++i) {
-                    const int chunk = SETS / 2 * R + i, octet = first_octet;
-                    uint4 lines[UNITS];
-#pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        const int row = line_row + unit + (2 * i + lane / 16);
-                        const element* const first = halo + pixel_at(row, line_column + (SETS - 1), octet);
-                        if (2 * i + 1 == R) {       // there is no second row: zeros, whatever lies there
-                            lines[unit] = make_uint4(0u, 0u, 0u, 0u);
-                            wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
-                            continue;
-                        }
-                        wc_load_matrices_4(lines[unit].x, lines[unit].y, lines[unit].z, lines[unit].w, first);
-                    }
+                    const int chunk = SETS / 2 * R + i;
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint4 pixels = lines[unit];
-                            wc_mma_halves_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
-                                eight.y);
-                        }
+                        for (int r = 2 * i; r < 2 * i + 2 && r < R; ++r)
+#pragma unroll
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint2 pixels = lines[0][strip + r];
+                                wc_mma_halves_8(sums[strip][g + n], pixels.x, pixels.y, r % 2 ? eight.y : eight.x);
+                            }
                     }
                 }
             }
             bool all_numbers = true;
 #pragma unroll
-            for (int m = 0; m < ROWS; ++m)
+            for (int m = 0; m < STRIPS; ++m)
 #pragma unroll
                 for (int n = 0; n < WARP_GROUPS; ++n) {
                     const float4 sum = sums[m][n];
@@ -284,7 +286,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int joined = 0; joined < JOINED; ++joined) {
                     const bool own = lane % 4 / 2 == joined;      // this lane's channels and filters are that group's
 #pragma unroll
-                    for (int m = 0; m < ROWS; ++m) {
+                    for (int m = 0; m < STRIPS; ++m) {
                         float4 again[WARP_GROUPS] = {};
 #pragma unroll 1
                         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -316,7 +318,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int block = n + lane % 4, k = first_k;
                 const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;

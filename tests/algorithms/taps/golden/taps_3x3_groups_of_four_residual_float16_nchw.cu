@@ -2,59 +2,76 @@
 // Emit it again with
 //   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=7 --set buffers=1 --set vector=1 --set store_vector=2 --set min_blocks=2 --set joined=1
+//     --set tile_p=16 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=8 --set buffers=1 --set vector=2 --set store_vector=2 --set min_blocks=2 --set joined=2
 //
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
-//        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 14 x 16 outputs x 8 filters, four taps an instruction, 7 warps a block, 2312 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 12 warp loads, 8 shuffles, 768 FMA a lane, about 93
-//        registers (direct: 576 loads)
+//        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
+// plan   tiles of 16 x 16 outputs x 8 filters, two taps an instruction, 8 warps a block, 5776 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 640 FMA a lane, about 86
+//        registers (direct: 288 loads)
 //
-// Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Filters are
-// the rows of a product and pixels its columns, so that four lanes can store what lies side by side.
+// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
+// that its outputs' windows cover to shared memory; there ldmatrix loads a line of eight pixels once for all rows of
+// the filter that read it, but for a last column. Pixels are the rows of a product and filters its columns, until
+// matrices of sums are turned over, so that four lanes can store what lies side by side.
+//
+// JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
+// an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
+// alone.
 constexpr int C = 32;                           // channels of x
 constexpr int K = 32;                           // channels of y
-constexpr int GROUPS = 8;                       // groups of both
-constexpr int C_GROUP = 4;                      // channels of a group
-constexpr int K_GROUP = 4;                      // filters of a group
+constexpr int JOINED = 2;                       // groups of the layer that form one group below
+constexpr int GROUPS = 4;                       // groups of both
+constexpr int C_GROUP = 8;                      // channels of a group
+constexpr int K_GROUP = 8;                      // filters of a group
 constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_P = 16;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
-constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 4;                        // runs of eight columns: what a warp has at once,
+constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
+constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int UNITS_ACROSS = 2;                 // units side by side
-constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int STRIPS_ACROSS = 1;                // strips side by side
+constexpr int STRIP_COLUMNS = 16;               // columns from one strip to the next
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
 constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
-constexpr int STRIP_SETS = 7;                   // warps' shares of a tile
-constexpr int ITEMS = 7;                        // shares of a block, of all its groups
-constexpr int ROWS = 1;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 7;                        // of a block
-constexpr int THREADS = 224;                    // of a block
-constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 18;                // input columns
-constexpr int PLANE = 289;                      // pixels of a group's cell in shared memory
-constexpr int PIECE_CHANNELS = 4;               // that a piece has
-constexpr int COPIES = 288;                     // pieces of a tile that a block copies
-constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
-constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
-constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
+constexpr int STRIP_SETS = 8;                   // warps' shares of a tile
+constexpr int ITEMS = 8;                        // shares of a block, of all its groups
+constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
+constexpr int LINES = 4;                        // of a set, each loaded once by a warp,
+constexpr int COLUMNS = 1;                      // matrices of 16 x 8 sums of a strip
+constexpr int WARPS = 8;                        // of a block
+constexpr int THREADS = 256;                    // of a block
+constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 20;                // input columns, in whole runs
+constexpr int PLANE = 361;                      // pixels of a group's cell in shared memory
+constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
+constexpr int LINE = ROW;                       // from a line to the next
+constexpr int RUN = 2;                          // columns that are copied at a time,
+constexpr int RUN_WORDS = 1;                    // which are so many words,
+constexpr int ROW_RUNS = 10;                    // and of a row of pixels so many runs
+constexpr int TURN_RUNS = 4;                    // runs that lie in all banks together
+// columns ahead of a tile's first window, so that runs begin where memory is aligned
+constexpr int LEAD = 1;
+constexpr int ROW_PIECES = 10;                  // of a row of pixels,
+constexpr int ROW_THREADS = 10;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 25;                // rows at a time
+constexpr int BATCH = 1;                        // rows that a thread loads before it stores the first
+constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
+constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
 using element = unsigned short;                 // float16, as bits
 
 // float16 elements: bits in memory, float in registers
-__device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
+__device__ __forceinline__ float wc_half_low_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(value) : "r"(word)); return value; }
+__device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float value; asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, high; }" : "=f"(value) : "r"(word)); return value; }
 __device__ __forceinline__ unsigned wc_floats_to_halves(float low, float high) { unsigned word; asm("cvt.rn.f16x2.f32 %0, %2, %1;" : "=r"(word) : "f"(low), "f"(high)); return word; }
 
 // What happens to an output value before it is stored: residual.
@@ -71,60 +88,74 @@ __device__ __forceinline__ Tile tile_of(count_t number, unsigned tiles_p, unsign
     return {(index_t)(row / tiles_p), (int)(row % tiles_p) * TILE_P, (int)(number % tiles_q) * TILE_Q};
 }
 
-// From a window's first pixel to the cell of a tap that a lane takes, in elements.
-__device__ __forceinline__ int offset_of(int chunk, int lane) {
-    const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
-    return (tap / S * HALO_COLUMNS + tap % S) * CELL;
+// A cell of a pixel: its place among a tile's pixels, in elements.
+__device__ __forceinline__ int pixel_at(int row, int column, int octet) {
+    return row * ROW + (octet * PLANE + column) * CELL;
 }
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
-// A piece of a pixel, PIECE channels, by its number: columns side by side, as in x.
-struct Piece { int group, channel, row, column; };
-
-__device__ __forceinline__ Piece piece_of(int number) {
-    const int pixel = number % (HALO_ROWS * HALO_COLUMNS), of_block = number / (HALO_ROWS * HALO_COLUMNS);
-    return {of_block, 0, pixel / HALO_COLUMNS, pixel % HALO_COLUMNS};
+// RUN columns of a channel that lie side by side in x, two to a word.
+__device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
+    run[0] = __ldg((const unsigned*)from);
 }
 
-// Where it lies in shared memory, in elements.
-__device__ __forceinline__ int place_of(const Piece& piece) {
-    const int plane = piece.group + piece.channel / CELL;
-    return (plane * PLANE + piece.row * HALO_COLUMNS + piece.column) * CELL + piece.channel % CELL;
-}
+// The word that has one of them.
+__device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS]) { return run[0]; }
 
-// The channels of a piece as four elements; what stands outside of the image where it lies there.
-__device__ __forceinline__ uint2 load_piece(const element* x, const Tile& tile, const Piece& piece, bool exists,
-        int first_group, int H, int W) {
-    const int h = tile.p - PAD_TOP + piece.row, w = tile.q - PAD_LEFT + piece.column;
-    const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
-    const int channel = (first_group + piece.group) * C_GROUP + piece.channel;
-    const element* const from = x + ((tile.image * C + channel) * H + h) * W + w;
-    const index_t apart = (index_t)H * W;
-    unsigned channels[4] = {};
-#pragma unroll
-    for (int i = 0; i < PIECE_CHANNELS; ++i)
-        channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
-    return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
-}
-
-// The pixels that a tile's windows cover, BATCH pieces of a thread on their way at a time.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, RUN columns of each, of BATCH rows of
+// pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
+    const int first_row = threadIdx.x / ROW_THREADS;
+    if (first_row >= ROWS_AT_ONCE) return;
+    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT - LEAD;
 #pragma unroll 1
-    for (int first = threadIdx.x; first < COPIES; first += THREADS * BATCH) {
-        uint2 loaded[BATCH];
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number % ROW_RUNS * RUN, piece = number / ROW_RUNS;
+        // the cell's first channel in its group
+        const int group = first_group + piece;
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
+        element* const at = to + piece * (PLANE * CELL);
+        // lanes store columns in other orders, so that they meet in no bank
+        const int turn = number % ROW_RUNS / TURN_RUNS % 2;
+#pragma unroll 1
+        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE) {
+            unsigned loaded[BATCH][CELL][RUN_WORDS];
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            loaded[i] = load_piece(x, tile, piece_of(number), number < COPIES, first_group, H, W);
-        }
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE, h = top + row;
+                const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
+                const element* from = plane + (index_t)h * W;
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            if (number < COPIES) *(uint2*)(to + place_of(piece_of(number))) = loaded[i];
+                for (int c = 0; c < CELL; ++c) {
+#pragma unroll
+                    for (int j = 0; j < RUN_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
+                    if (inside) load_run(loaded[i][c], from);
+                    from += (index_t)H * W;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE;
+                if (row >= HALO_ROWS) break;
+#pragma unroll
+                for (int j = 0; j < RUN; ++j) {
+                    const int of_run = j ^ turn;
+                    unsigned words[CELL / 2];
+#pragma unroll
+                    for (int c = 0; c < CELL; c += 2)
+                        words[c / 2] =
+                            __byte_perm(word_of(loaded[i][c]), word_of(loaded[i][c + 1]),
+                            of_run % 2 ? 0x7632u : 0x5410u);
+                    *(uint4*)(at + row * ROW + (column + of_run) * CELL) =
+                        make_uint4(words[0], words[1], words[2], words[3]);
+                }
+            }
         }
     }
 }
@@ -152,10 +183,38 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 }
 
 // tensor cores
+__device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
+__device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+
+// Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
+struct Half { int set, r; };
+
+__device__ __forceinline__ Half half_of(int chunk, int half) {
+    if (chunk >= SETS / 2 * R) return {SETS - 1, (chunk - SETS / 2 * R) * 2 + half};
+    return {chunk / R * 2 + half, chunk % R};
+}
+
+// LINES lines of pixels, of each what an instruction takes of it: two runs of eight pixels of two sets, as four
+// matrices. `first`: the cell whose address this lane gives to ldmatrix for the first line.
+__device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line < LINES; ++line)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
+// The same of one set: two runs, as two matrices, of two lines at a time. `first`: the cell whose address this lane
+// gives for the first line or the second.
+__device__ __forceinline__ void load_last_lines(uint2 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line + 2 <= LINES; line += 2)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line + 1].x, lines[line + 1].y, first + line * LINE);
+}
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
-// four elements are the channels of a cell, of the filter lane / 4 of eight.
+// four elements are two channels of a cell under each of two rows of the filter, or columns, of the filter lane / 4 of
+// eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     constexpr int FOURS_OF_ALL = GROUPS * GROUP_FILTERS;
@@ -165,11 +224,12 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         const int k = lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
-            const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
-            const int channel = of_lane;
-            const bool exists = k < K_GROUP && tap < R * S && channel < C_GROUP;
+            const Half half = half_of(chunk, of_lane / 2);
+            const int tap = half.r * S + half.set, channel = lane % 4 * 2 + of_lane % 2;
+            constexpr int EACH = C_GROUP / JOINED;      // channels, and filters, of one group of the layer
+            const bool exists = half.r < R && channel / EACH == k / EACH;
             filter[i * 4LL + of_lane] = exists
-                ? w[(((long long)group * K_GROUP + k) * C_GROUP + channel) * (R * S) + tap] : 0;
+                ? w[(((long long)group * K_GROUP + k) * EACH + channel % EACH) * (R * S) + tap] : 0;
         }
     }
 }
@@ -185,9 +245,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
     const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
-    int offsets[CHUNKS];
-#pragma unroll
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
     uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
 #pragma unroll
     for (int g = 0; g < WARP_GROUPS; ++g)
@@ -208,69 +265,132 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
             const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
-            // where this lane's windows begin: column lane / 4 of each run
-            int windows[UNITS];
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
+            const int line_row = first_row;
+            const int line_column = lane / 8 % 2 * PARTNER_COLUMNS + lane % 8;
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit)
-                windows[unit] =
-                    ((first_row + unit / UNITS_ACROSS) * HALO_COLUMNS
-                    + (unit % UNITS_ACROSS * UNIT_COLUMNS + lane / 4)) * CELL;
-            float4 sums[ROWS][COLUMNS] = {};
+            for (int g = 0; g < WARP_GROUPS; ++g) {
+                const int first_octet = of_block + g;
 #pragma unroll
-            for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-                const int offset = offsets[chunk];
-                const bool exists = chunk * CHUNK_CELLS + lane % 4 < R * S;
+                for (int pair = 0; pair < SETS / 2; ++pair) {
+                    const int set = 2 * pair + lane / 16, octet = first_octet, s = set;
+                    uint4 lines[STRIPS_ACROSS][LINES];
 #pragma unroll
-                for (int g = 0; g < WARP_GROUPS; ++g) {
-                    const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint2 taken[UNITS];
+                    for (int a = 0; a < STRIPS_ACROSS; ++a)
+                        load_lines(lines[a],
+                            halo + pixel_at(line_row, line_column + a * STRIP_COLUMNS + s + LEAD, octet));
 #pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        taken[unit] = exists ? *(const uint2*)(plane + windows[unit]) : make_uint2(0u, 0u);
-                    }
+                    for (int r = 0; r < R; ++r) {
+                        const int chunk = pair * R + r;
 #pragma unroll
-                    for (int m = 0; m < ROWS; ++m) {
-                        const uint2 upper = held[g][chunk][2 * m];
-                        const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][(2 * m + 1)] : make_uint2(0u, 0u);
+                        for (int n = 0; n < BLOCKS; ++n) {
+                            const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint2 pixels = taken[unit];
-                            wc_mma_halves_16(sums[m][unit], upper.x, lower.x, upper.y, lower.y, pixels.x, pixels.y);
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint4 pixels = lines[0][strip + r];
+                                wc_mma_halves_16(sums[strip][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                                    eight.y);
+                            }
                         }
+                    }
+                }
+                // the last set by itself, eight products an instruction: those of a row of the filter
+                uint2 lines[STRIPS_ACROSS][LINES];
+#pragma unroll
+                for (int a = 0; a < STRIPS_ACROSS; ++a)
+                    load_last_lines(lines[a],
+                        halo + lane / 16 * LINE
+                        + pixel_at(line_row, line_column + a * STRIP_COLUMNS + (SETS - 1) + LEAD, first_octet));
+#pragma unroll
+                for (int i = 0; i < (R + 1) / 2; ++i) {
+                    const int chunk = SETS / 2 * R + i;
+#pragma unroll
+                    for (int n = 0; n < BLOCKS; ++n) {
+                        const uint2 eight = held[g][chunk][n];
+#pragma unroll
+                        for (int r = 2 * i; r < 2 * i + 2 && r < R; ++r)
+#pragma unroll
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint2 pixels = lines[0][strip + r];
+                                wc_mma_halves_8(sums[strip][g + n], pixels.x, pixels.y, r % 2 ? eight.y : eight.x);
+                            }
+                    }
+                }
+            }
+            bool all_numbers = true;
+#pragma unroll
+            for (int m = 0; m < STRIPS; ++m)
+#pragma unroll
+                for (int n = 0; n < WARP_GROUPS; ++n) {
+                    const float4 sum = sums[m][n];
+                    all_numbers = all_numbers && sum.x == sum.x && sum.y == sum.y && sum.z == sum.z && sum.w == sum.w;
+                }
+            if (!__all_sync(0xffffffffu, all_numbers)) {
+                // again, one group after the other: the channels of the others are zeros
+#pragma unroll 1
+                for (int joined = 0; joined < JOINED; ++joined) {
+                    const bool own = lane % 4 / 2 == joined;      // this lane's channels and filters are that group's
+#pragma unroll
+                    for (int m = 0; m < STRIPS; ++m) {
+                        float4 again[WARP_GROUPS] = {};
+#pragma unroll 1
+                        for (int chunk = 0; chunk < CHUNKS; ++chunk) {
+                            const Half of_lane = half_of(chunk, lane / 16);
+                            const int row = line_row + m + of_lane.r % R;
+                            const int column = line_column + of_lane.set + LEAD;
+#pragma unroll
+                            for (int g = 0; g < WARP_GROUPS; ++g) {
+                                uint4 strip;
+                                wc_load_matrices_4(strip.x, strip.y, strip.z, strip.w,
+                                    halo + pixel_at(row, column, of_block + g));
+                                if (!own) strip = make_uint4(0u, 0u, 0u, 0u);
+                                if (half_of(chunk, 1).r >= R) strip.z = strip.w = 0u;
+                                const uint2 eight =
+                                    *(const uint2*)(of_block_filters
+                                    + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4);
+                                wc_mma_halves_16(again[g], strip.x, strip.y, strip.z, strip.w, eight.x, eight.y);
+                            }
+                        }
+#pragma unroll
+                        for (int g = 0; g < WARP_GROUPS; ++g)
+                            if (own) sums[m][g] = again[g];
                     }
                 }
             }
 #pragma unroll
-            for (int m = 0; m < ROWS; ++m) {
+            for (int n = 0; n < BLOCKS; ++n) {
+                const int k = n * 8;                        // the first of eight filters of the group
+                const int one = k + lane / 4;               // of which this lane has one when matrices are turned over
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    const int k = (2 * m + half) * 8 + lane / 4;                // in its group
-                    if ((2 * m + half) >= BLOCKS) break;
-                    const bool filter_exists = k < K_GROUP;
-                    const int all_k = warp_group * K_GROUP + k;
+                for (int m = 0; m < STRIPS; m += 2) {
+                    unsigned added[4];
 #pragma unroll
-                    for (int n = 0; n < COLUMNS; n += 4) {
-                        unsigned words[4];
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) {
-                            const float4 sum = sums[m][n + i];
-                            const int of = n + i, added_p = first_p + of / UNITS_ACROSS;
-                            const int added_q = first_q + of % UNITS_ACROSS * UNIT_COLUMNS + lane % 4 * 2;
-                            const bool exists = filter_exists && added_p < P;
-                            const element* const added = residual + ((tile.image * K + all_k) * P + added_p) * Q
-                                + added_q;
-                            const float added_0 = exists && added_q < Q ? wc_half_to_float(added[0]) : 0.0f;
-                            const float added_1 = exists && added_q + 1 < Q ? wc_half_to_float(added[1]) : 0.0f;
-                            words[i] =
-                                wc_floats_to_halves(finish((half ? sum.z : sum.x), added_0),
-                                finish((half ? sum.w : sum.y), added_1));
-                        }
-                        const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        const int run = n + lane % 4;
-                        const int p = first_p + run / UNITS_ACROSS, q = first_q + run % UNITS_ACROSS * UNIT_COLUMNS;
-                        if (filter_exists && p < P) store_some(y + ((tile.image * K + all_k) * P + p) * Q + q, eight,
-                            Q - q);
+                    for (int i = 0; i < 4; ++i) {
+                        const int p = first_p + (m + i / 2), q = first_q + i % 2 * PARTNER_COLUMNS + lane % 4 * 2;
+                        const element* const from = residual
+                            + ((tile.image * K + warp_group * K_GROUP + one) * P + p) * Q + q;
+                        const bool exists = one < K_GROUP && p < P;
+                        const unsigned first = exists && q < Q ? from[0] : 0u,
+                            second = exists && q + 1 < Q ? from[1] : 0u;
+                        added[i] = first | second << 16;
                     }
+                    unsigned words[4];
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const float4 sum = sums[m + i / 2][n];
+                        const unsigned before = wc_turn_matrix(added[i]);
+                        words[i] =
+                            wc_turn_matrix(wc_floats_to_halves(finish((i % 2 ? sum.z : sum.x),
+                            wc_half_low_to_float(before)),
+                            finish((i % 2 ? sum.w : sum.y), wc_half_high_to_float(before))));
+                    }
+                    const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
+                    const int run = lane % 4;
+                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
+                    if (one < K_GROUP
+                        && p < P) store_some(y + ((tile.image * K + warp_group * K_GROUP + one) * P + p) * Q + q, eight,
+                        Q - q);
                 }
             }
         }

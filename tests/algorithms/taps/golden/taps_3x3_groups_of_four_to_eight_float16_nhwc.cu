@@ -32,12 +32,11 @@ constexpr int BLOCKS = 1;                       // times eight filters of a grou
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 7;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 7;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 1;                        // shares of a block, of all its groups
-constexpr int ROWS = 7;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
+constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 1;                        // of a block
 constexpr int THREADS = 32;                     // of a block
 constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
@@ -183,13 +182,13 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_p = tile.p, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[UNITS][2];
+            int windows[STRIPS][2];
 #pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit)
+            for (int strip = 0; strip < STRIPS; ++strip)
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    windows[unit][half] = ((unit + half * PARTNER_ROWS) * HALO_COLUMNS + (lane / 4)) * CELL;
-            float4 sums[ROWS][COLUMNS] = {};
+                    windows[strip][half] = ((strip + half * PARTNER_ROWS) * HALO_COLUMNS + (lane / 4)) * CELL;
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
@@ -197,21 +196,21 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 taken[UNITS];
+                    uint4 taken[STRIPS];
 #pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[unit][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[unit][1]) : make_uint2(0u, 0u);
-                        taken[unit] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int strip = 0; strip < STRIPS; ++strip) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[strip][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[strip][1]) : make_uint2(0u, 0u);
+                        taken[strip] = make_uint4(first.x, second.x, first.y, second.y);
                     }
                     const element* const of_group = filters + (((of_block + g) * CHUNKS + chunk) * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint4 pixels = taken[unit];
-                            wc_mma_halves_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                        for (int strip = 0; strip < STRIPS; ++strip) {
+                            const uint4 pixels = taken[strip];
+                            wc_mma_halves_16(sums[strip][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
                                 eight.y);
                         }
                     }
@@ -223,7 +222,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int block = n + lane % 4, k = first_k;
                 const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;

@@ -35,16 +35,15 @@ constexpr int BLOCKS = 2;                       // times eight filters of a grou
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CELLS = 2;                        // cells of a group's pixel
 constexpr int CHUNKS = 9;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 2;                  // of so many groups
-constexpr int UNITS_ACROSS = 1;                 // units side by side
-constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int STRIPS_ACROSS = 1;                // strips side by side
+constexpr int STRIP_COLUMNS = 8;                // columns from one strip to the next
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int SETS = 6;                         // of lines of pixels: of a filter column and a cell each
 constexpr int LINES = 5;                        // of a set, each loaded once by a warp,
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
+constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 9;                    // input rows that a tile's windows cover
@@ -213,20 +212,20 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
             const int line_row = (lane / 8 % 2 * PARTNER_ROWS) * STRIDE_H;
             const int line_column = lane % 8;
-            float4 sums[ROWS][COLUMNS] = {};
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int g = 0; g < WARP_GROUPS; ++g) {
                 const int first_octet = (of_block + g) * CELLS;
 #pragma unroll
                 for (int pair = 0; pair < SETS / 2; ++pair) {
                     const int set = 2 * pair + lane / 16, octet = first_octet + set % CELLS, s = set / CELLS;
-                    uint4 lines[UNITS_ACROSS][LINES];
+                    uint4 lines[STRIPS_ACROSS][LINES];
 #pragma unroll
-                    for (int a = 0; a < UNITS_ACROSS; ++a)
+                    for (int a = 0; a < STRIPS_ACROSS; ++a)
                         load_lines(lines[a],
                             halo
                             + pixel_at(line_row,
-                            line_column + a * UNIT_COLUMNS + s % PHASES * PHASE_COLUMNS + s / PHASES, octet));
+                            line_column + a * STRIP_COLUMNS + s % PHASES * PHASE_COLUMNS + s / PHASES, octet));
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
                         const int chunk = pair * R + r;
@@ -236,9 +235,9 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         for (int n = 0; n < BLOCKS; ++n) {
                             const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                            for (int unit = 0; unit < UNITS; ++unit) {
-                                const uint4 pixels = lines[0][unit * STRIDE_H + r];
-                                wc_mma_bfloat16s_16(sums[unit][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint4 pixels = lines[0][strip * STRIDE_H + r];
+                                wc_mma_bfloat16s_16(sums[strip][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
                                     eight.x, eight.y);
                             }
                         }
@@ -259,7 +258,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int block = n + lane % 4, k = block % BLOCKS * 8;
                 const int count = block < WARP_GROUPS * BLOCKS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;

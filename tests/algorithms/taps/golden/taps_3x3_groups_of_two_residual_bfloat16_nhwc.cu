@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,64 --filter 64,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --epilogue bias,residual --arch sm_90 --algorithm taps \
-//     --set tile_p=16 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
-//     --set warps=8 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=1 --set joined=4
+//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=4 --set warp_groups=4 --set strips=2 \
+//     --set warps=7 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=1 --set joined=4
 //
 // layer  x[N, H, W, 64] * w[64, 2, 3, 3] -> y[N, P, Q, 64], stride 1, padding 1, groups 32, bfloat16 NHWC, then bias,
 //        residual
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 8 warps a block, 41472 bytes of
+// plan   tiles of 14 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 7 warps a block, 36864 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 32 warp loads, 16 shuffles, 2560 FMA a lane, about
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 24 warp loads, 16 shuffles, 2560 FMA a lane, about
 //        140 registers (direct: 576 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
@@ -31,33 +31,31 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
+constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
-constexpr int UNITS_ACROSS = 1;                 // units side by side
-constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
-constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
-constexpr int RUN_ROWS = 4;                     // rows of a warp's runs
-constexpr int SETS_ACROSS = 2;                  // warps' shares side by side: a tile's width
-constexpr int STRIP_SETS = 8;                   // warps' shares of a tile
-constexpr int ITEMS = 8;                        // shares of a block, of all its groups
+constexpr int STRIPS_ACROSS = 1;                // strips side by side
+constexpr int STRIP_COLUMNS = 16;               // columns from one strip to the next
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
+constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
+constexpr int STRIP_SETS = 7;                   // warps' shares of a tile
+constexpr int ITEMS = 7;                        // shares of a block, of all its groups
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
 constexpr int LINES = 4;                        // of a set, each loaded once by a warp,
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
-constexpr int WARPS = 8;                        // of a block
-constexpr int THREADS = 256;                    // of a block
-constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
+constexpr int WARPS = 7;                        // of a block
+constexpr int THREADS = 224;                    // of a block
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns
 constexpr int OCTETS = 4;                       // places for cells of a pixel of all a block's groups, side by side
 constexpr int ROW = HALO_COLUMNS * CELL * OCTETS; // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
-constexpr int BUFFER = 10368;                   // elements of a tile's pixels there
+constexpr int BUFFER = 9216;                    // elements of a tile's pixels there
 constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIXEL_PIECES = 4;                 // pieces of a pixel of all a block's groups
 constexpr int ROW_PIECES = 72;                  // of a row of pixels,
@@ -119,7 +117,8 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* from = x + ((tile.image * H + top) * W + w) * C + first_group * C_GROUP + piece * PIECE;
 #pragma unroll 4
         for (int row = 0; row < HALO_ROWS; row += ROWS_AT_ONCE) {
-            wc_copy_async_zfill_16(true, at + row * ROW, from, exists && (unsigned)(top + row) < (unsigned)H);
+            wc_copy_async_zfill_16(first_row + row < HALO_ROWS, at + row * ROW, from,
+                exists && (unsigned)(top + row) < (unsigned)H);
             from += (index_t)ROWS_AT_ONCE * W * C;
         }
     }
@@ -145,8 +144,8 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
-__device__ __forceinline__ void wc_load_matrices_2(unsigned& a, unsigned& b, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 { %0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ void wc_mma_bfloat16s_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 
 // Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
 struct Half { int set, r; };
@@ -162,6 +161,14 @@ __device__ __forceinline__ void load_lines(uint4 (&lines)[LINES], const element*
 #pragma unroll
     for (int line = 0; line < LINES; ++line)
         wc_load_matrices_4(lines[line].x, lines[line].y, lines[line].z, lines[line].w, first + line * LINE);
+}
+
+// The same of one set: two runs, as two matrices, of two lines at a time. `first`: the cell whose address this lane
+// gives for the first line or the second.
+__device__ __forceinline__ void load_last_lines(uint2 (&lines)[LINES], const element* first) {
+#pragma unroll
+    for (int line = 0; line + 2 <= LINES; line += 2)
+        wc_load_matrices_4(lines[line].x, lines[line].y, lines[line + 1].x, lines[line + 1].y, first + line * LINE);
 }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
@@ -224,22 +231,22 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS * WARP_GROUPS, warp_group = first_group + of_block,
                 strip_set = item % STRIP_SETS;
-            const int first_row = strip_set / SETS_ACROSS * RUN_ROWS, first_column = strip_set % SETS_ACROSS * 8;
-            const int first_p = tile.p + first_row, first_q = tile.q + first_column;
+            const int first_row = strip_set * RUN_ROWS;
+            const int first_p = tile.p + first_row, first_q = tile.q;
             // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
-            const int line_row = first_row + lane / 8 % 2 * PARTNER_ROWS;
-            const int line_column = first_column + lane % 8;
-            float4 sums[ROWS][COLUMNS] = {};
+            const int line_row = first_row;
+            const int line_column = lane / 8 % 2 * PARTNER_COLUMNS + lane % 8;
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int g = 0; g < WARP_GROUPS; ++g) {
                 const int first_octet = of_block + g;
 #pragma unroll
                 for (int pair = 0; pair < SETS / 2; ++pair) {
                     const int set = 2 * pair + lane / 16, octet = first_octet, s = set;
-                    uint4 lines[UNITS_ACROSS][LINES];
+                    uint4 lines[STRIPS_ACROSS][LINES];
 #pragma unroll
-                    for (int a = 0; a < UNITS_ACROSS; ++a)
-                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * UNIT_COLUMNS + s, octet));
+                    for (int a = 0; a < STRIPS_ACROSS; ++a)
+                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * STRIP_COLUMNS + s, octet));
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
                         const int chunk = pair * R + r;
@@ -247,45 +254,40 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         for (int n = 0; n < BLOCKS; ++n) {
                             const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                            for (int unit = 0; unit < UNITS; ++unit) {
-                                const uint4 pixels = lines[0][unit + r];
-                                wc_mma_bfloat16s_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint4 pixels = lines[0][strip + r];
+                                wc_mma_bfloat16s_16(sums[strip][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
                                     eight.y);
                             }
                         }
                     }
                 }
-                // the last set by itself: an instruction multiplies by two rows of the filter, and loads its own pixels
+                // the last set by itself, eight products an instruction: those of a row of the filter
+                uint2 lines[STRIPS_ACROSS][LINES];
+#pragma unroll
+                for (int a = 0; a < STRIPS_ACROSS; ++a)
+                    load_last_lines(lines[a],
+                        halo + lane / 16 * LINE
+                        + pixel_at(line_row, line_column + a * STRIP_COLUMNS + (SETS - 1), first_octet));
 #pragma unroll
                 for (int i = 0; i < (R + 1) / 2; ++i) {
-                    const int chunk = SETS / 2 * R + i, octet = first_octet;
-                    uint4 lines[UNITS];
-#pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        const int row = line_row + unit + (2 * i + lane / 16);
-                        const element* const first = halo + pixel_at(row, line_column + (SETS - 1), octet);
-                        if (2 * i + 1 == R) {       // there is no second row: zeros, whatever lies there
-                            lines[unit] = make_uint4(0u, 0u, 0u, 0u);
-                            wc_load_matrices_2(lines[unit].x, lines[unit].y, first);
-                            continue;
-                        }
-                        wc_load_matrices_4(lines[unit].x, lines[unit].y, lines[unit].z, lines[unit].w, first);
-                    }
+                    const int chunk = SETS / 2 * R + i;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint4 pixels = lines[unit];
-                            wc_mma_bfloat16s_16(sums[unit][g + n], pixels.x, pixels.y, pixels.z, pixels.w, eight.x,
-                                eight.y);
-                        }
+                        for (int r = 2 * i; r < 2 * i + 2 && r < R; ++r)
+#pragma unroll
+                            for (int strip = 0; strip < STRIPS; ++strip) {
+                                const uint2 pixels = lines[0][strip + r];
+                                wc_mma_bfloat16s_8(sums[strip][g + n], pixels.x, pixels.y, r % 2 ? eight.y : eight.x);
+                            }
                     }
                 }
             }
             bool all_numbers = true;
 #pragma unroll
-            for (int m = 0; m < ROWS; ++m)
+            for (int m = 0; m < STRIPS; ++m)
 #pragma unroll
                 for (int n = 0; n < WARP_GROUPS; ++n) {
                     const float4 sum = sums[m][n];
@@ -297,7 +299,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int joined = 0; joined < JOINED; ++joined) {
                     const bool own = lane % 4 == joined;          // this lane's channels and filters are that group's
 #pragma unroll
-                    for (int m = 0; m < ROWS; ++m) {
+                    for (int m = 0; m < STRIPS; ++m) {
                         float4 again[WARP_GROUPS] = {};
 #pragma unroll 1
                         for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -336,10 +338,10 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int block = n + lane % 4, k = first_k;
                 const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
+                        const int p = first_p + m, q = first_q + half * PARTNER_COLUMNS + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];

@@ -2,18 +2,19 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 20,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=32 --set tile_filters=32 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=3 --set joined=1
+//     --set tile_p=16 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=4 --set joined=1
 //
 // layer  x[N, 3, H, W] * w[20, 3, 3, 3] -> y[N, 20, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 8 x 32 outputs x 32 filters, four taps an instruction, 4 warps a block, 2728 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 32 filters of 1 group: 12 warp loads, 16 shuffles, 1536 FMA a lane, about
-//        135 registers (direct: 864 loads)
+// plan   tiles of 16 x 16 outputs x 24 filters, four taps an instruction, 4 warps a block, 2600 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 24 filters of 1 group: 12 warp loads, 12 shuffles, 1152 FMA a lane, about
+//        121 registers (direct: 648 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Filters are
-// the rows of a product and pixels its columns, so that four lanes can store what lies side by side.
+// that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
+// the rows of a product and filters its columns, until matrices of sums are turned over, so that four lanes can store
+// what lies side by side.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 20;                           // channels of y
 constexpr int C_GROUP = 3;                      // channels of a group
@@ -22,30 +23,35 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 8;                       // output rows of a block's tile
-constexpr int TILE_Q = 32;                      // output columns of it
-constexpr int BLOCKS = 4;                       // times eight filters of a group in a tile
+constexpr int TILE_P = 16;                      // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int BLOCKS = 3;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 4;                        // runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int UNITS_ACROSS = 4;                 // units side by side
-constexpr int UNIT_COLUMNS = 8;                 // columns from one unit to the next
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
+constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
 constexpr int STRIP_SETS = 8;                   // warps' shares of a tile
 constexpr int ITEMS = 8;                        // shares of a block, of all its groups
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 4;                      // and across
+constexpr int COLUMNS = 3;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 4;                        // of a block
 constexpr int THREADS = 128;                    // of a block
-constexpr int HALO_ROWS = 10;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 34;                // input columns
-constexpr int PLANE = 341;                      // pixels of a group's cell in shared memory
-constexpr int PIECE_CHANNELS = 3;               // that a piece has
-constexpr int COPIES = 340;                     // pieces of a tile that a block copies
-constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
-constexpr int GROUP_FILTERS = 384;              // fours of elements: filters of a group in a block
-constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
+constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 18;                // input columns, in whole runs
+constexpr int PLANE = 325;                      // pixels of a group's cell in shared memory
+constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
+constexpr int RUN = 1;                          // columns that are copied at a time,
+constexpr int RUN_WORDS = 1;                    // which are so many words,
+constexpr int ROW_RUNS = 18;                    // and of a row of pixels so many runs
+constexpr int ROW_PIECES = 18;                  // of a row of pixels,
+constexpr int ROW_THREADS = 18;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 7;                 // rows at a time
+constexpr int CELL_CHANNELS = 3;                // of a cell that exist
+constexpr int BATCH = 3;                        // rows that a thread loads before it stores the first
+constexpr int GROUP_FILTERS = 288;              // fours of elements: filters of a group in a block
+constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
@@ -83,50 +89,63 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
-// A piece of a pixel, PIECE channels, by its number: columns side by side, as in x.
-struct Piece { int group, channel, row, column; };
-
-__device__ __forceinline__ Piece piece_of(int number) {
-    const int pixel = number % (HALO_ROWS * HALO_COLUMNS), of_block = number / (HALO_ROWS * HALO_COLUMNS);
-    return {of_block, 0, pixel / HALO_COLUMNS, pixel % HALO_COLUMNS};
+// RUN columns of a channel that lie side by side in x, two to a word.
+__device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
+    run[0] = __ldg(from);
 }
 
-// Where it lies in shared memory, in elements.
-__device__ __forceinline__ int place_of(const Piece& piece) {
-    const int plane = piece.group + piece.channel / CELL;
-    return (plane * PLANE + piece.row * HALO_COLUMNS + piece.column) * CELL + piece.channel % CELL;
-}
+// The word that has one of them.
+__device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS]) { return run[0]; }
 
-// The channels of a piece as four elements; what stands outside of the image where it lies there.
-__device__ __forceinline__ uint2 load_piece(const element* x, const Tile& tile, const Piece& piece, bool exists,
-        int first_group, int H, int W) {
-    const int h = tile.p - PAD_TOP + piece.row, w = tile.q - PAD_LEFT + piece.column;
-    const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
-    const int channel = (first_group + piece.group) * C_GROUP + piece.channel;
-    const element* const from = x + ((tile.image * C + channel) * H + h) * W + w;
-    const index_t apart = (index_t)H * W;
-    unsigned channels[4] = {};
-#pragma unroll
-    for (int i = 0; i < PIECE_CHANNELS; ++i)
-        channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
-    return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
-}
-
-// The pixels that a tile's windows cover, BATCH pieces of a thread on their way at a time.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, RUN columns of each, of BATCH rows of
+// pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
+    const int first_row = threadIdx.x / ROW_THREADS;
+    if (first_row >= ROWS_AT_ONCE) return;
+    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 1
-    for (int first = threadIdx.x; first < COPIES; first += THREADS * BATCH) {
-        uint2 loaded[BATCH];
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number % ROW_RUNS, piece = number / ROW_RUNS;
+        // the cell's first channel in its group
+        const int group = first_group + piece;
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
+        element* const at = to + piece * (PLANE * CELL);
+#pragma unroll 1
+        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
+            unsigned loaded[BATCH][CELL][RUN_WORDS];
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            loaded[i] = load_piece(x, tile, piece_of(number), number < COPIES, first_group, H, W);
-        }
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE, h = top + row;
+                const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
+                const element* from = plane + (index_t)h * W;
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            if (number < COPIES) *(uint2*)(to + place_of(piece_of(number))) = loaded[i];
+                for (int c = 0; c < CELL; ++c) {
+                    const bool of_group = c < CELL_CHANNELS;
+#pragma unroll
+                    for (int j = 0; j < RUN_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
+                    if (inside && of_group) load_run(loaded[i][c], from);
+                    from += (index_t)H * W;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE;
+                if (row >= HALO_ROWS) break;
+#pragma unroll
+                for (int j = 0; j < RUN; ++j) {
+                    const int of_run = j;
+                    unsigned words[CELL / 2];
+#pragma unroll
+                    for (int c = 0; c < CELL; c += 2)
+                        words[c / 2] =
+                            __byte_perm(word_of(loaded[i][c]), word_of(loaded[i][c + 1]),
+                            of_run % 2 ? 0x7632u : 0x5410u);
+                    *(uint2*)(at + row * ROW + (column + of_run) * CELL) = make_uint2(words[0], words[1]);
+                }
+            }
         }
     }
 }
@@ -183,6 +202,7 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
 }
 
 // tensor cores
+__device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
@@ -205,7 +225,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
@@ -238,16 +258,17 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
-            const int first_row = strip_set;
+            const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[UNITS];
+            int windows[STRIPS][2];
 #pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit)
-                windows[unit] =
-                    ((first_row + unit / UNITS_ACROSS) * HALO_COLUMNS
-                    + (unit % UNITS_ACROSS * UNIT_COLUMNS + lane / 4)) * CELL;
-            float4 sums[ROWS][COLUMNS] = {};
+            for (int strip = 0; strip < STRIPS; ++strip)
+#pragma unroll
+                for (int half = 0; half < 2; ++half)
+                    windows[strip][half] = ((first_row + strip) * HALO_COLUMNS + (half * PARTNER_COLUMNS + lane / 4))
+                        * CELL;
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
@@ -255,53 +276,53 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint2 taken[UNITS];
+                    uint4 taken[STRIPS];
 #pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        taken[unit] = exists ? *(const uint2*)(plane + windows[unit]) : make_uint2(0u, 0u);
+                    for (int strip = 0; strip < STRIPS; ++strip) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[strip][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[strip][1]) : make_uint2(0u, 0u);
+                        taken[strip] = make_uint4(first.x, second.x, first.y, second.y);
                     }
 #pragma unroll
-                    for (int m = 0; m < ROWS; ++m) {
-                        const uint2 upper = held[g][chunk][2 * m];
-                        const uint2 lower = 2 * m + 1 < BLOCKS ? held[g][chunk][(2 * m + 1)] : make_uint2(0u, 0u);
+                    for (int n = 0; n < BLOCKS; ++n) {
+                        const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint2 pixels = taken[unit];
-                            wc_mma_halves_16(sums[m][unit], upper.x, lower.x, upper.y, lower.y, pixels.x, pixels.y);
+                        for (int strip = 0; strip < STRIPS; ++strip) {
+                            const uint4 pixels = taken[strip];
+                            wc_mma_halves_16(sums[strip][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                                eight.x, eight.y);
                         }
                     }
                 }
             }
 #pragma unroll
-            for (int m = 0; m < ROWS; ++m) {
+            for (int n = 0; n < BLOCKS; ++n) {
+                const int k = n * 8;                        // the first of eight filters of the group
+                const int two = k + lane % 4 * 2;           // and two before
+                float biases[2];
 #pragma unroll
-                for (int half = 0; half < 2; ++half) {
-                    if (2 * m + half >= BLOCKS) break;
-                    // the first of eight filters of the group
-                    const int k = (2 * m + half) * 8;
-                    const float bias_k = k + lane / 4 < K_GROUP
-                        ? wc_half_to_float(__ldg(bias + warp_group * K_GROUP + k + lane / 4)) : 0.0f;
+                for (int i = 0; i < 2; ++i) biases[i] = two + i < K_GROUP
+                    ? wc_half_to_float(__ldg(bias + warp_group * K_GROUP + two + i)) : 0.0f;
 #pragma unroll
-                    for (int n = 0; n < COLUMNS; n += 4) {
-                        // what this lane stores of four runs of eight columns
-                        const int stored = stored_pixel(lane), run = n + stored / 8;
-                        const int p = first_p + run / UNITS_ACROSS,
-                            q = first_q + run % UNITS_ACROSS * UNIT_COLUMNS + stored % 8;
-                        const bool inside = p < P && q < Q;
-                        const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
-                        const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
-                        const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
-                        unsigned words[4];
+                for (int m = 0; m < STRIPS; m += 2) {
+                    // what this lane stores of four runs of eight columns
+                    const int stored = stored_pixel(lane), run = stored / 8;
+                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS + stored % 8;
+                    const bool inside = p < P && q < Q;
+                    const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
+                    const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
+                    const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+                    unsigned words[4];
 #pragma unroll
-                        for (int i = 0; i < 4; ++i) {
-                            const float4 sum = sums[m][n + i];
-                            words[i] =
-                                wc_floats_to_halves(finish((half ? sum.z : sum.x), bias_k,
-                                wc_half_low_to_float(added[i])),
-                                finish((half ? sum.w : sum.y), bias_k, wc_half_high_to_float(added[i])));
-                        }
-                        store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                    for (int i = 0; i < 4; ++i) {
+                        const float4 sum = sums[m + i / 2][n];
+                        const unsigned before = wc_turn_matrix(added[i]);
+                        words[i] =
+                            wc_turn_matrix(wc_floats_to_halves(finish((i % 2 ? sum.z : sum.x), biases[0],
+                            wc_half_low_to_float(before)),
+                            finish((i % 2 ? sum.w : sum.y), biases[1], wc_half_high_to_float(before))));
                     }
+                    store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
                 }
             }
         }

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm taps \
-//     --set tile_p=8 --set tile_q=8 --set tile_filters=48 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=6 --set joined=1
+//     --set tile_p=14 --set tile_q=16 --set tile_filters=16 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=3 --set joined=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is a
 //        constant of the text
-// plan   tiles of 8 x 8 outputs x 48 filters, four taps an instruction, 2 warps a block, 11912 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 48 filters of 1 group: 70 warp loads, 32 shuffles, 7168 FMA a lane, about
-//        147 registers (direct: 6400 loads)
+// plan   tiles of 14 x 16 outputs x 16 filters, four taps an instruction, 4 warps a block, 2888 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 16 filters of 1 group: 28 warp loads, 16 shuffles, 3584 FMA a lane, about
+//        131 registers (direct: 3200 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
@@ -23,28 +23,31 @@ constexpr int R = 5;                            // filter rows
 constexpr int S = 5;                            // filter columns
 constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
-constexpr int TILE_P = 8;                       // output rows of a block's tile
-constexpr int TILE_Q = 8;                       // output columns of it
-constexpr int BLOCKS = 6;                       // times eight filters of a group in a tile
+constexpr int TILE_P = 14;                      // output rows of a block's tile
+constexpr int TILE_Q = 16;                      // output columns of it
+constexpr int N_TILES = 3;                      // tiles of a group's filters, of which a block has one
+constexpr int BLOCKS = 2;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 7;                       // instructions of an output: all taps of all cells
-constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
-constexpr int RUN_ROWS = 4;                     // rows of a warp's runs
-constexpr int STRIP_SETS = 2;                   // warps' shares of a tile
-constexpr int ITEMS = 2;                        // shares of a block, of all its groups
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 8;                      // and across
-constexpr int WARPS = 2;                        // of a block
-constexpr int THREADS = 64;                     // of a block
-constexpr int HALO_COLUMNS = 12;                // input columns
-constexpr int PLANE = 145;                      // pixels of a group's cell in shared memory
-constexpr int PIECE_CHANNELS = 4;               // that a piece has
-constexpr int COPIES = 144;                     // pieces of a tile that a block copies
-constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
-constexpr int GROUP_FILTERS = 1344;             // fours of elements: filters of a group in a block
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
+constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
+constexpr int STRIP_SETS = 7;                   // warps' shares of a tile
+constexpr int ITEMS = 7;                        // shares of a block, of all its groups
+constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
+constexpr int WARPS = 4;                        // of a block
+constexpr int THREADS = 128;                    // of a block
+constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 20;                // input columns
+constexpr int PLANE = 361;                      // pixels of a group's cell in shared memory
+constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
+constexpr int ROW_PIECES = 20;                  // of a row of pixels,
+constexpr int ROW_THREADS = 20;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 6;                 // rows at a time
+constexpr int BATCH = 3;                        // rows that a thread loads before it stores the first
+constexpr int GROUP_FILTERS = 448;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
@@ -68,59 +71,46 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
 }
 
 // asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
 __device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
-// Filters of a block's groups, in the order of its products.
-__device__ __forceinline__ void copy_filters(element* to, const element* from) {
-    for (int i = threadIdx.x; i < GROUP_FILTERS / 2; i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
-}
-
-// A piece of a pixel, PIECE channels, by its number: what a block takes of a pixel side by side, as in x.
-struct Piece { int group, channel, row, column; };
-
-__device__ __forceinline__ Piece piece_of(int number) {
-    const int pixel = number, of_block = 0;
-    return {of_block, 0, pixel / HALO_COLUMNS, pixel % HALO_COLUMNS};
-}
-
-// Where it lies in shared memory, in elements.
-__device__ __forceinline__ int place_of(const Piece& piece) {
-    const int plane = piece.group + piece.channel / CELL;
-    return (plane * PLANE + piece.row * HALO_COLUMNS + piece.column) * CELL + piece.channel % CELL;
-}
-
-// The channels of a piece as four elements; what stands outside of the image where it lies there.
-__device__ __forceinline__ uint2 load_piece(const element* x, const Tile& tile, const Piece& piece, bool exists,
-        int first_group, int H, int W, unsigned BORDER) {
-    const int h = tile.p - PAD_TOP + piece.row, w = tile.q - PAD_LEFT + piece.column;
-    const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
-    const int channel = (first_group + piece.group) * C_GROUP + piece.channel;
-    const element* const from = x + ((tile.image * H + h) * W + w) * C + channel;
-    const index_t apart = 1;
-    unsigned channels[4] = {};
-#pragma unroll
-    for (int i = 0; i < PIECE_CHANNELS; ++i)
-        channels[i] = inside ? (unsigned)__ldg(from + i * apart) : BORDER & 0xffffu;
-    return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
-}
-
-// The pixels that a tile's windows cover, BATCH pieces of a thread on their way at a time.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, one by one, of BATCH rows of pixels
+// before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W, unsigned BORDER) {
+    const int first_row = threadIdx.x / ROW_THREADS;
+    if (first_row >= ROWS_AT_ONCE) return;
+    const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 1
-    for (int first = threadIdx.x; first < COPIES; first += THREADS * BATCH) {
-        uint2 loaded[BATCH];
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number;
+        // the cell's first channel in its group
+        const int group = first_group;
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* const pixels = x + (tile.image * H * W + w) * C + group * C_GROUP;
+        element* const at = to;
+#pragma unroll 1
+        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
+            unsigned loaded[BATCH][CELL];
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            loaded[i] = load_piece(x, tile, piece_of(number), number < COPIES, first_group, H, W, BORDER);
-        }
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE, h = top + row;
+                const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            if (number < COPIES) *(uint2*)(to + place_of(piece_of(number))) = loaded[i];
+                for (int c = 0; c < CELL; ++c) {
+                    loaded[i][c] = inside ? (unsigned)__ldg(pixels + (index_t)h * W * C + c) : BORDER;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE;
+                if (row >= HALO_ROWS) break;
+                unsigned words[CELL / 2];
+#pragma unroll
+                for (int c = 0; c < CELL; c += 2) words[c / 2] = __byte_perm(loaded[i][c], loaded[i][c + 1], 0x5410u);
+                *(uint2*)(at + row * ROW + column * CELL) = make_uint2(words[0], words[1]);
+            }
         }
     }
 }
@@ -155,11 +145,11 @@ __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigne
 // four elements are the channels of a cell, of the filter lane / 4 of eight.
 extern "C" __global__ void __launch_bounds__(SIDE_THREADS)
 prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
-    constexpr int FOURS_OF_ALL = GROUP_FILTERS;
+    constexpr int FOURS_OF_ALL = N_TILES * GROUP_FILTERS;
     for (int i = blockIdx.x * SIDE_THREADS + threadIdx.x; i < FOURS_OF_ALL; i += gridDim.x * SIDE_THREADS) {
         const int lane = i % 32, block = i / 32 % BLOCKS, chunk = i / (32 * BLOCKS) % CHUNKS;
-        const int group = i / GROUP_FILTERS;
-        const int k = block * 8 + lane / 4;
+        const int n_tile = i / GROUP_FILTERS % N_TILES, group = i / GROUP_FILTERS / N_TILES;
+        const int k = (n_tile * BLOCKS + block) * 8 + lane / 4;
 #pragma unroll
         for (int of_lane = 0; of_lane < 4; ++of_lane) {
             const int tap_cell = chunk * CHUNK_CELLS + lane % 4, tap = tap_cell;
@@ -171,22 +161,29 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
+extern "C" __global__ void __launch_bounds__(THREADS, 3)
 taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q, unsigned BORDER) {
     extern __shared__ __align__(128) element shared[];
-    element* const filters = shared;
-    element* const pixels_of_tile = shared + GROUP_FILTERS * 4;
-    const int first_group = blockIdx.y;
+    element* const pixels_of_tile = shared;
+    const int n_tile = blockIdx.y % N_TILES, first_group = blockIdx.y / N_TILES;
+    const int first_k = n_tile * (BLOCKS * 8);             // of this block's filters in their group
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (blockIdx.x >= tiles) return;
-    const element* const of_block_filters = filter + (long long)first_group * (GROUP_FILTERS * 4);
-    copy_filters(filters, of_block_filters);
+    const element* const of_block_filters = filter + ((long long)first_group * N_TILES + n_tile) * (GROUP_FILTERS * 4);
     int offsets[CHUNKS];
 #pragma unroll
     for (int chunk = 0; chunk < CHUNKS; ++chunk) offsets[chunk] = offset_of(chunk, lane);
+    uint2 held[WARP_GROUPS][CHUNKS][BLOCKS];
+#pragma unroll
+    for (int g = 0; g < WARP_GROUPS; ++g)
+#pragma unroll
+        for (int chunk = 0; chunk < CHUNKS; ++chunk)
+#pragma unroll
+            for (int n = 0; n < BLOCKS; ++n) held[g][chunk][n] =
+                *(const uint2*)(of_block_filters + (((g * N_TILES * CHUNKS + chunk) * BLOCKS + n) * 32 + lane) * 4);
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
         const Tile tile = tile_of(number, tiles_p, tiles_q);
         element* const halo = pixels_of_tile;
@@ -200,13 +197,14 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[UNITS][2];
+            int windows[STRIPS][2];
 #pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit)
+            for (int strip = 0; strip < STRIPS; ++strip)
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    windows[unit][half] = ((first_row + unit + half * PARTNER_ROWS) * HALO_COLUMNS + (lane / 4)) * CELL;
-            float4 sums[ROWS][COLUMNS] = {};
+                    windows[strip][half] = ((first_row + strip) * HALO_COLUMNS + (half * PARTNER_COLUMNS + lane / 4))
+                        * CELL;
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offsets[chunk];
@@ -214,22 +212,20 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 taken[UNITS];
+                    uint4 taken[STRIPS];
 #pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[unit][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[unit][1]) : make_uint2(0u, 0u);
-                        taken[unit] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int strip = 0; strip < STRIPS; ++strip) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[strip][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[strip][1]) : make_uint2(0u, 0u);
+                        taken[strip] = make_uint4(first.x, second.x, first.y, second.y);
                     }
-                    const element* const of_group = filters
-                        + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const uint2 eight = *(const uint2*)(of_group + n * 128);
+                        const uint2 eight = held[g][chunk][n];
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint4 pixels = taken[unit];
-                            wc_mma_halves_16(sums[unit][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                        for (int strip = 0; strip < STRIPS; ++strip) {
+                            const uint4 pixels = taken[strip];
+                            wc_mma_halves_16(sums[strip][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
                                 eight.x, eight.y);
                         }
                     }
@@ -238,13 +234,13 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
             for (int n = 0; n < COLUMNS; n += 4) {
                 // of this lane: two filters of each of four matrices before the exchange, after it the eight of one
-                const int block = n + lane % 4, k = block % BLOCKS * 8;
+                const int block = n + lane % 4, k = first_k + block % BLOCKS * 8;
                 const int count = block < BLOCKS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
+                        const int p = first_p + m, q = first_q + half * PARTNER_COLUMNS + lane / 4;
                         const bool inside = p < P && q < Q;
                         const index_t pixel = ((tile.image * P + p) * Q + q) * K;
                         unsigned words[4];

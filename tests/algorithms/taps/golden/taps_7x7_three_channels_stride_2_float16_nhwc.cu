@@ -30,23 +30,26 @@ constexpr int BLOCKS = 8;                       // times eight filters of a grou
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 13;                      // instructions of an output: all taps of all cells
-constexpr int UNITS = 2;                        // strips of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
 constexpr int RUN_ROWS = 4;                     // rows of a warp's runs
 constexpr int STRIP_SETS = 2;                   // warps' shares of a tile
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
-constexpr int ROWS = 2;                         // matrices of 16 x 8 sums of a warp: down,
-constexpr int COLUMNS = 8;                      // and across
+constexpr int COLUMNS = 8;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
+constexpr int HALO_ROWS = 21;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 21;                // input columns
 constexpr int PLANE = 441;                      // pixels of a group's cell in shared memory
-constexpr int PIECE_CHANNELS = 3;               // that a piece has
-constexpr int COPIES = 441;                     // pieces of a tile that a block copies
-constexpr int BATCH = 4;                        // pieces that a thread loads before it stores the first
+constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
+constexpr int ROW_PIECES = 21;                  // of a row of pixels,
+constexpr int ROW_THREADS = 21;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 3;                 // rows at a time
+constexpr int CELL_CHANNELS = 3;                // of a cell that exist
+constexpr int BATCH = 7;                        // rows that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 3328;             // fours of elements: filters of a group in a block
-constexpr unsigned OUTSIDE = 0;                 // an element outside of the image
+constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
@@ -87,50 +90,44 @@ __device__ __forceinline__ void copy_filters(element* to, const element* from) {
     for (int i = threadIdx.x; i < GROUP_FILTERS / 2; i += THREADS) wc_copy_async_16(to + 8 * i, from + 8 * i);
 }
 
-// A piece of a pixel, PIECE channels, by its number: what a block takes of a pixel side by side, as in x.
-struct Piece { int group, channel, row, column; };
-
-__device__ __forceinline__ Piece piece_of(int number) {
-    const int pixel = number, of_block = 0;
-    return {of_block, 0, pixel / HALO_COLUMNS, pixel % HALO_COLUMNS};
-}
-
-// Where it lies in shared memory, in elements.
-__device__ __forceinline__ int place_of(const Piece& piece) {
-    const int plane = piece.group + piece.channel / CELL;
-    return (plane * PLANE + piece.row * HALO_COLUMNS + piece.column) * CELL + piece.channel % CELL;
-}
-
-// The channels of a piece as four elements; what stands outside of the image where it lies there.
-__device__ __forceinline__ uint2 load_piece(const element* x, const Tile& tile, const Piece& piece, bool exists,
-        int first_group, int H, int W) {
-    const int h = tile.p * STRIDE_H - PAD_TOP + piece.row, w = tile.q * STRIDE_W - PAD_LEFT + piece.column;
-    const bool inside = exists && (unsigned)h < (unsigned)H && (unsigned)w < (unsigned)W;
-    const int channel = (first_group + piece.group) * C_GROUP + piece.channel;
-    const element* const from = x + ((tile.image * H + h) * W + w) * C + channel;
-    const index_t apart = 1;
-    unsigned channels[4] = {};
-#pragma unroll
-    for (int i = 0; i < PIECE_CHANNELS; ++i)
-        channels[i] = inside ? (unsigned)__ldg(from + i * apart) : OUTSIDE;
-    return make_uint2(channels[0] | channels[1] << 16, channels[2] | channels[3] << 16);
-}
-
-// The pixels that a tile's windows cover, BATCH pieces of a thread on their way at a time.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, one by one, of BATCH rows of pixels
+// before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
+    const int first_row = threadIdx.x / ROW_THREADS;
+    if (first_row >= ROWS_AT_ONCE) return;
+    const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT;
 #pragma unroll 1
-    for (int first = threadIdx.x; first < COPIES; first += THREADS * BATCH) {
-        uint2 loaded[BATCH];
+    for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
+        const int column = number;
+        // the cell's first channel in its group
+        const int group = first_group;
+        const int w = left + column;
+        const bool exists = (unsigned)w < (unsigned)W;
+        const element* const pixels = x + (tile.image * H * W + w) * C + group * C_GROUP;
+        element* const at = to;
+#pragma unroll 1
+        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
+            unsigned loaded[BATCH][CELL];
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            loaded[i] = load_piece(x, tile, piece_of(number), number < COPIES, first_group, H, W);
-        }
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE, h = top + row;
+                const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
 #pragma unroll
-        for (int i = 0; i < BATCH; ++i) {
-            const int number = first + i * THREADS;
-            if (number < COPIES) *(uint2*)(to + place_of(piece_of(number))) = loaded[i];
+                for (int c = 0; c < CELL; ++c) {
+                    const bool of_group = c < CELL_CHANNELS;
+                    loaded[i][c] = inside && of_group ? (unsigned)__ldg(pixels + (index_t)h * W * C + c) : OUTSIDE;
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < BATCH; ++i) {
+                const int row = first + i * ROWS_AT_ONCE;
+                if (row >= HALO_ROWS) break;
+                unsigned words[CELL / 2];
+#pragma unroll
+                for (int c = 0; c < CELL; c += 2) words[c / 2] = __byte_perm(loaded[i][c], loaded[i][c + 1], 0x5410u);
+                *(uint2*)(at + row * ROW + column * CELL) = make_uint2(words[0], words[1]);
+            }
         }
     }
 }
@@ -202,15 +199,15 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int first_row = strip_set * RUN_ROWS;
             const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
-            int windows[UNITS][2];
+            int windows[STRIPS][2];
 #pragma unroll
-            for (int unit = 0; unit < UNITS; ++unit)
+            for (int strip = 0; strip < STRIPS; ++strip)
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    windows[unit][half] =
-                        ((first_row + unit + half * PARTNER_ROWS) * (STRIDE_H * HALO_COLUMNS) + (lane / 4) * STRIDE_W)
+                    windows[strip][half] =
+                        ((first_row + strip + half * PARTNER_ROWS) * (STRIDE_H * HALO_COLUMNS) + (lane / 4) * STRIDE_W)
                         * CELL;
-            float4 sums[ROWS][COLUMNS] = {};
+            float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                 const int offset = offset_of(chunk, lane);
@@ -218,12 +215,12 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int g = 0; g < WARP_GROUPS; ++g) {
                     const element* const plane = halo + (of_block + g) * (PLANE * CELL) + offset;
-                    uint4 taken[UNITS];
+                    uint4 taken[STRIPS];
 #pragma unroll
-                    for (int unit = 0; unit < UNITS; ++unit) {
-                        const uint2 first = exists ? *(const uint2*)(plane + windows[unit][0]) : make_uint2(0u, 0u),
-                            second = exists ? *(const uint2*)(plane + windows[unit][1]) : make_uint2(0u, 0u);
-                        taken[unit] = make_uint4(first.x, second.x, first.y, second.y);
+                    for (int strip = 0; strip < STRIPS; ++strip) {
+                        const uint2 first = exists ? *(const uint2*)(plane + windows[strip][0]) : make_uint2(0u, 0u),
+                            second = exists ? *(const uint2*)(plane + windows[strip][1]) : make_uint2(0u, 0u);
+                        taken[strip] = make_uint4(first.x, second.x, first.y, second.y);
                     }
                     const element* const of_group = filters
                         + (((of_block + g) * CHUNKS + chunk) * BLOCKS * 32 + lane) * 4;
@@ -231,9 +228,9 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int n = 0; n < BLOCKS; ++n) {
                         const uint2 eight = *(const uint2*)(of_group + n * 128);
 #pragma unroll
-                        for (int unit = 0; unit < UNITS; ++unit) {
-                            const uint4 pixels = taken[unit];
-                            wc_mma_halves_16(sums[unit][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
+                        for (int strip = 0; strip < STRIPS; ++strip) {
+                            const uint4 pixels = taken[strip];
+                            wc_mma_halves_16(sums[strip][g * BLOCKS + n], pixels.x, pixels.y, pixels.z, pixels.w,
                                 eight.x, eight.y);
                         }
                     }
@@ -253,7 +250,7 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int block = n + lane % 4, k = block % BLOCKS * 8;
                 const int count = block < BLOCKS ? K_GROUP - k : 0;
 #pragma unroll
-                for (int m = 0; m < ROWS; ++m) {
+                for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
