@@ -33,6 +33,8 @@ MOST_FILTER_BLOCKS = 1024
 SIDE_THREADS = 256              # of a block of the filter's preparation
 STORES = (8, 4, 2, 1)
 MOST_WASTE = 1.34               # of filters of tiles: so often the fewest
+SEVERAL = 8                     # channels from which layers took so many times the estimated cycles (8 and 12 channels,
+SEVERAL_SHARE = {Layout.NHWC: 1.25, Layout.NCHW: 1.6}     # three layers each, an H200, 2026-11-30)
 
 
 class PairOptions(Protocol):
@@ -225,6 +227,11 @@ def store_width(spec: KernelSpec, shape: ConvShape | None, staged: bool = False)
 def column_unit(spec: KernelSpec, options: PairOptions) -> int:
     """Filters that a tile has a whole number of: those of the blocks that a lane stores from at once."""
     return COLUMN_UNIT if spec.layout is Layout.NCHW else max(COLUMN_UNIT, LANES_EACH * options.store_vector)
+
+
+def several_share(spec: KernelSpec) -> float:
+    """Times as many cycles as are estimated for a first layer's two or three channels."""
+    return SEVERAL_SHARE[spec.layout] if spec.c >= SEVERAL else 1.0
 
 
 def filter_widths(spec: KernelSpec, unit: int, widths: tuple[int, ...]) -> list[int]:

@@ -63,7 +63,9 @@ SHORT_CYCLES, SHORT_CHANNELS, SHORT_PIXELS = 2200.0, range(33, 257), range(32 * 
 PARTLY_STORED = 2.0         # of y's bytes in tf32 and NHWC besides where pixels of y do not begin at whole sectors (58
                             # and 122 filters, 56^2 and 28^2, an H200, 2026-11-28)
 NARROW_SHARE = 8.0          # over the channels, besides: in NHWC of 16 bits windows of 16 bytes of each pixel took
-                            # 2.1 times these cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24)
+                            # 2.1 times these cycles, of 64 bytes 1.2 times (14 layers, an H200, 2026-11-24);
+FEW_SHARE, MANY_CHANNELS, LARGE = 4.0, 32, 32 * 28 * 28     # so much of dense layers of fewer channels than that and of
+                            # more pixels: 1.1 to 1.55 times the estimate (6 layers, an H200, 2026-11-30)
 
 
 def candidates(spec: KernelSpec) -> Iterator[MmaOptions]:
@@ -196,9 +198,10 @@ def instructions(spec: KernelSpec, options: MmaOptions, shape: ConvShape) -> flo
     if spec.numerics is Numerics.TF32X3:
         share = (SPLIT_SHARE if spec.layout is Layout.NHWC else MANY_SHARE if shape.output_pixels > FEW_PIXELS
                  else NCHW_SHARE)
-    elif (spec.dtype.is_half and (spec.layout is Layout.NHWC or spec.is_volume) and max(spec.taps) > 1
-          and _are_narrow(spec)):
-        share += NARROW_SHARE / spec.channels
+    elif spec.dtype.is_half and (spec.layout is Layout.NHWC or spec.is_volume) and max(spec.taps) > 1:
+        narrow = _are_narrow(spec)
+        few = FEW_CHANNELS < spec.channels < MANY_CHANNELS and shape.output_pixels > LARGE
+        share += (NARROW_SHARE if narrow else FEW_SHARE if few else 0.0) / spec.channels
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
 
 

@@ -14,7 +14,8 @@ from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.mma import MATRIX_COLUMNS
 from warpconv.codegen.parts.stored_rows import PartlyStored
 from warpconv.codegen.parts.window_pairs import (STORES, WIDE, by_side, depths_of, filter_widths, halo, is_free,
-                                                 partly_stored, runs_fit, sides_of, store_width)
+                                                 partly_stored, runs_fit, several_share, sides_of,
+                                                 store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -116,4 +117,4 @@ def _tile_cycles(spec: KernelSpec, options: TapsMmaOptions) -> float:
 
 def instructions(spec: KernelSpec, options: TapsMmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
+    return several_share(spec) * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)

@@ -14,8 +14,8 @@ from warpconv.codegen.parts.lines import line_width
 from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths, whole_rows
 from warpconv.codegen.parts.wgmma import COLUMN_UNIT
 from warpconv.codegen.parts.window_pairs import (RUN, STORES, WIDE, by_parity, column_unit, depths_of, filter_widths,
-                                                 halo, has_words, is_free, other_of, partly_stored, runs_fit, sides_of,
-                                                 store_width)
+                                                 halo, has_words, is_free, other_of, partly_stored, runs_fit,
+                                                 several_share, sides_of, store_width)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -179,6 +179,6 @@ def _rows_cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape, 
 
 def instructions(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    return QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
+    return several_share(spec) * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape)
 
 

@@ -193,6 +193,19 @@ def test_groups_of_up_to_32_channels_take_it(sizes, layout):
     assert plan_layer(layer(*sizes, layout)).spec.algorithm == "taps"
 
 
+@pytest.mark.parametrize("c, k, h, size, stride, layout", [
+    (24, 48, 112, 3, 2, "NHWC"), (16, 64, 56, 3, 1, "NCHW"), (8, 32, 112, 5, 2, "NCHW"), (32, 32, 112, 3, 1, "NCHW")])
+def test_layers_of_few_channels_take_it_where_it_is_quickest(c, k, h, size, stride, layout):
+    """Of 106 contests of it with ``mma``, ``wgmma`` and first layers' kernels (an H200, 2026-11-30), four that others
+    would win by an estimate that does not know windows of short pieces, or planes of eight channels."""
+    shape = layer(c, h, size, k, stride, size // 2, 1, layout)
+    assert plan_layer(shape, arch="sm_90a").spec.algorithm == "taps"
+
+
+def test_one_tap_of_many_filters_in_nchw_is_left_to_others():
+    assert plan_layer(layer(24, 56, 1, 144, 1, 0, 1, "NCHW"), arch="sm_90a").spec.algorithm == "mma"
+
+
 # ---- what is computed
 
 @on_cpu_device

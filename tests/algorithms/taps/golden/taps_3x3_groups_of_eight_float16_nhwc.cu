@@ -14,8 +14,8 @@
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads a line of eight pixels once for all rows of the filter that read it, but for a last column. Pixels are the rows
-// of a product and filters its columns, so that four lanes can store what lies side by side.
+// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
+// filters its columns, so that four lanes can store what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both

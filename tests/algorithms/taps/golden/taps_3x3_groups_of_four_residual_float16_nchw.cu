@@ -13,8 +13,8 @@
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there ldmatrix loads a line of eight pixels once for all rows of
-// the filter that read it, but for a last column. Pixels are the rows of a product and filters its columns, until
-// matrices of sums are turned over, so that four lanes can store what lies side by side.
+// the filter that read it. Pixels are the rows of a product and filters its columns, until matrices of sums are turned
+// over, so that four lanes can store what lies side by side.
 //
 // JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
 // an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
@@ -93,10 +93,6 @@ __device__ __forceinline__ int pixel_at(int row, int column, int octet) {
     return row * ROW + (octet * PLANE + column) * CELL;
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
 // RUN columns of a channel that lie side by side in x, two to a word.
 __device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
     run[0] = __ldg((const unsigned*)from);
@@ -115,13 +111,13 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number % ROW_RUNS * RUN, piece = number / ROW_RUNS;
-        // the cell's first channel in its group
+        // and the cell's first channel in it
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
-        // lanes store columns in other orders, so that they meet in no bank
+        // neighbouring lanes store their columns in different orders, so that they do not meet in a bank
         const int turn = number % ROW_RUNS / TURN_RUNS % 2;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE) {
@@ -257,8 +253,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         const Tile tile = tile_of(number, tiles_p, tiles_q);
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

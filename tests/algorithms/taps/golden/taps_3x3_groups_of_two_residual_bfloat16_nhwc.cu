@@ -15,8 +15,8 @@
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads a line of eight pixels once for all rows of the filter that read it, but for a last column. Pixels are the rows
-// of a product and filters its columns, so that four lanes can store what lies side by side.
+// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
+// filters its columns, so that four lanes can store what lies side by side.
 //
 // JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
 // an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels

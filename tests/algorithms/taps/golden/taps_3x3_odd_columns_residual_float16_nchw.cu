@@ -85,10 +85,6 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
 // RUN columns of a channel that lie side by side in x, two to a word.
 __device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
     run[0] = __ldg(from);
@@ -107,7 +103,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number % ROW_RUNS, piece = number / ROW_RUNS;
-        // the cell's first channel in its group
+        // and the cell's first channel in it
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
@@ -252,8 +248,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         const Tile tile = tile_of(number, tiles_p, tiles_q);
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

@@ -86,10 +86,6 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S + LEAD) * CELL;
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
 // RUN columns of a channel that lie side by side in x, two to a word.
 __device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
     const uint2 words = __ldg((const uint2*)from);
@@ -97,7 +93,7 @@ __device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const eleme
     run[1] = words.y;
 }
 
-// The word that has one of them, without a place that is not known when this is compiled.
+// The word that has one of them: chosen, since words that are indexed by what is not constant lie in local memory.
 __device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS], int column) {
     return column / 2 ? run[1] : run[0];
 }
@@ -112,13 +108,13 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number % ROW_RUNS * RUN, piece = number / ROW_RUNS;
-        // the cell's first channel in its group
+        // and the cell's first channel in it
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
-        // lanes store columns in other orders, so that they meet in no bank
+        // neighbouring lanes store their columns in different orders, so that they do not meet in a bank
         const int turn = number % ROW_RUNS / TURN_RUNS % 4;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
@@ -225,8 +221,6 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         const Tile tile = tile_of(number, tiles_p, tiles_q);
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

@@ -70,10 +70,6 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait_group() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
-
 // The pixels that a tile's windows cover. A thread loads the channels of a cell, one by one, of BATCH rows of pixels
 // before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
@@ -84,7 +80,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number;
-        // the cell's first channel in its group
+        // and the cell's first channel in it
         const int group = first_group;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
@@ -188,8 +184,6 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         const Tile tile = tile_of(number, tiles_p, tiles_q);
         element* const halo = pixels_of_tile;
         copy_pixels(halo, x, tile, first_group, H, W, BORDER);
-        wc_copy_async_commit();
-        wc_copy_async_wait_group();
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {

@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number;
-        // the cell's first channel in its group
+        // and the cell's first channel in it
         const int group = first_group;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
