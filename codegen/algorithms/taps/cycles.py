@@ -13,15 +13,13 @@ from warpconv.codegen.spec import KernelSpec
 from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, is_copied,
                        lies_together, line_loads, matrices, piece_of, pixel_pieces, row_copies,
                        run_of)
-from .numbers import holds_filters, is_unrolled, resident
+from .numbers import batch_of, holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
 ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
 PARTLY_STORED = 0.26         # times the bytes of y that share 32 with another tile's (rows that do not begin with 32)
 DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took, where
                             # cells have planes of their own
-ONE_TAP_SHARE = 1.2         # and times as long those of one tap whose pixels are gathered (1x1 in NCHW: 24 -> 144 on
-                            # 56^2 and 32 -> 192 on 28^2 took 1.3 and 1.15 times the estimate, an H200, 2026-11-30)
 
 
 @dataclass(frozen=True)
@@ -43,19 +41,20 @@ class Rates:
     copy: float = 0.0       # of an instruction that copies
     channel: float = 0.0    # of an instruction that gathers a channel of pixels,
     put: float = 0.0        # and one that stores a cell of them,
+    wait: float = 0.0       # of a block that waits for what its threads have loaded,
     sector: float = 0.0     # and of the 32 bytes that it lies in
 
 
 # Timed on an H200. Copied pixels in cells of four channels: 1,664 plans of 24 layers, 2026-11-27, of which the plan
 # that is chosen takes 1.05 times as long as the quickest in the mean; in cells of eight 391 plans of 31 layers,
-# 2026-11-29, 1.03. Gathered ones, 2026-11-30: cells of four 119 plans of 14 layers, 1.02; of eight 194 plans of 31
-# layers, 1.04.
-RATES = {(SLOTS, False): Rates(load=2.07, mma=0.92, store=7.78, memory=1.17, tile=664.0, start=3530.0, full_warps=15.2,
-                               exposed=1.31, hidden=0.0517, channel=2.25, put=0.97),
+# 2026-11-29, 1.03. Gathered ones, 2026-11-30: cells of four 152 plans of 14 layers, 1.03; of eight 324 plans of 33
+# layers, 1.06.
+RATES = {(SLOTS, False): Rates(load=2.07, mma=0.92, store=10.7, memory=1.0, tile=10.5, start=3840.0, full_warps=10.3,
+                               exposed=1.91, hidden=0.0141, channel=0.61, put=1.3, wait=422.0),
          (SLOTS, True): Rates(load=2.07, mma=0.92, store=8.7, memory=0.947, tile=308.0, start=3750.0, full_warps=5.17,
                               exposed=2.14, hidden=0.331, ahead=1.14, byte=0.0211),
-         (WIDE, False): Rates(load=1.36, mma=0.726, store=12.5, memory=1.0, tile=4.5, start=3800.0, full_warps=8.7,
-                              exposed=0.527, hidden=0.0462, channel=2.37, put=1.53, sector=1.1),
+         (WIDE, False): Rates(load=1.36, mma=0.726, store=19.4, memory=0.943, tile=8.5, start=4070.0, full_warps=6.84,
+                              exposed=1.05, hidden=0.0857, channel=2.21, put=2.23, sector=0.393, wait=612.0),
          (WIDE, True): Rates(load=1.36, mma=0.726, store=19.3, memory=0.473, tile=32.0, start=3600.0, full_warps=7.79,
                              exposed=1.91, hidden=0.0937, ahead=18.5, byte=0.0173, pixel=1.2, copy=0.205)}
 
@@ -77,7 +76,14 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
               + _pixel_cycles(spec, options, rates) * rows * columns * tiles / chip + rates.tile * rounds)
     lesser, greater = sorted((arithmetic, memory))
     beside: float = busy * (1 + rates.ahead * (options.buffers - 1 if rounds > 1 else 0))
-    return greater + rates.exposed * lesser / float(beside ** rates.hidden) + rates.start
+    waits = rates.wait * rounds * _turns(spec, options)
+    return greater + rates.exposed * lesser / float(beside ** rates.hidden) + waits + rates.start
+
+
+def _turns(spec: KernelSpec, options: TapsOptions) -> int:
+    """Times that a block waits for what its threads have loaded of a tile, where they store it themselves."""
+    row_pieces, row_threads, rows_at_once = row_copies(spec, options)
+    return -(-row_pieces // row_threads) * -(-halo(spec, options)[0] // (rows_at_once * batch_of(spec, options)))
 
 
 def _rates(spec: KernelSpec, options: TapsOptions) -> Rates:
@@ -132,7 +138,5 @@ def instructions(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> fl
     """Issue slots of the whole chip while a layer runs."""
     dense = spec.groups == 1 and spec.channels > SLOTS and not lies_together(spec, options)
     start, share = _rates(spec, options).start, DENSE_SHARE if dense else 1.0
-    if dense and max(spec.taps) == 1 and not is_copied(spec, options):
-        share *= ONE_TAP_SHARE
     each = start + share * (cycles(spec, options, shape) - start)
     return QUARTERS * spec.hardware.multiprocessors * each

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,32,H,W --filter 32,3,3 --padding 1 --groups 8 --dtype float16 --epilogue residual \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=16 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=8 --set buffers=1 --set vector=2 --set store_vector=2 --set min_blocks=2 --set joined=2
+//     --set tile_p=14 --set tile_q=16 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=7 --set buffers=1 --set vector=2 --set store_vector=2 --set min_blocks=2 --set joined=2
 //
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 8 filters, two taps an instruction, 8 warps a block, 5776 bytes of shared memory
+// plan   tiles of 14 x 16 outputs x 8 filters, two taps an instruction, 7 warps a block, 5136 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 640 FMA a lane, about 86
 //        registers (direct: 288 loads)
 //
@@ -29,7 +29,7 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 16;                      // output rows of a block's tile
+constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
@@ -40,16 +40,16 @@ constexpr int STRIPS_ACROSS = 1;                // strips side by side
 constexpr int STRIP_COLUMNS = 16;               // columns from one strip to the next
 constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
 constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
-constexpr int STRIP_SETS = 8;                   // warps' shares of a tile
-constexpr int ITEMS = 8;                        // shares of a block, of all its groups
+constexpr int STRIP_SETS = 7;                   // warps' shares of a tile
+constexpr int ITEMS = 7;                        // shares of a block, of all its groups
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
 constexpr int LINES = 4;                        // of a set, each loaded once by a warp,
 constexpr int COLUMNS = 1;                      // matrices of 16 x 8 sums of a strip
-constexpr int WARPS = 8;                        // of a block
-constexpr int THREADS = 256;                    // of a block
-constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
+constexpr int WARPS = 7;                        // of a block
+constexpr int THREADS = 224;                    // of a block
+constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 20;                // input columns, in whole runs
-constexpr int PLANE = 361;                      // pixels of a group's cell in shared memory
+constexpr int PLANE = 321;                      // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
 constexpr int RUN = 2;                          // columns that are copied at a time,
@@ -60,7 +60,7 @@ constexpr int TURN_RUNS = 4;                    // runs that lie in all banks to
 constexpr int LEAD = 1;
 constexpr int ROW_PIECES = 10;                  // of a row of pixels,
 constexpr int ROW_THREADS = 10;                 // threads that copy such a row,
-constexpr int ROWS_AT_ONCE = 25;                // rows at a time
+constexpr int ROWS_AT_ONCE = 22;                // rows at a time
 constexpr int BATCH = 1;                        // rows that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image

@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 8,3,3 --padding 1 --padding-mode reflect --dtype float16 --arch sm_90 \
 //     --algorithm taps \
-//     --set tile_p=4 --set tile_q=8 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=10 --set joined=1
+//     --set tile_p=4 --set tile_q=32 --set tile_filters=8 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=5 --set joined=1
 //
 // layer  x[N, 2, H, W] * w[8, 2, 3, 3] -> y[N, 8, P, Q], stride 1, padding 1 (reflect), float16
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 4 x 8 outputs x 8 filters, four taps an instruction, 2 warps a block, 488 bytes of shared memory
+// plan   tiles of 4 x 32 outputs x 8 filters, four taps an instruction, 4 warps a block, 1640 bytes of shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 12 warp loads, 4 shuffles, 384 FMA a lane, about 81
 //        registers (direct: 144 loads)
 //
@@ -24,30 +24,33 @@ constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows above the image
 constexpr int PAD_LEFT = 1;                     // columns to the left of the image
 constexpr int TILE_P = 4;                       // output rows of a block's tile
-constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
 constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
-constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
-constexpr int ITEMS = 1;                        // shares of a block, of all its groups
+constexpr int STRIPS_ACROSS = 2;                // strips side by side
+constexpr int STRIP_COLUMNS = 16;               // columns from one strip to the next
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
+constexpr int STRIP_SETS = 4;                   // warps' shares of a tile
+constexpr int ITEMS = 4;                        // shares of a block, of all its groups
 constexpr int COLUMNS = 1;                      // matrices of 16 x 8 sums of a strip
-constexpr int WARPS = 2;                        // of a block
-constexpr int THREADS = 64;                     // of a block
+constexpr int WARPS = 4;                        // of a block
+constexpr int THREADS = 128;                    // of a block
 constexpr int HALO_ROWS = 6;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 10;                // input columns, in whole runs
-constexpr int PLANE = 61;                       // pixels of a group's cell in shared memory
+constexpr int HALO_COLUMNS = 34;                // input columns, in whole runs
+constexpr int PLANE = 205;                      // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
 constexpr int RUN = 1;                          // columns that are copied at a time,
 constexpr int RUN_WORDS = 1;                    // which are so many words,
-constexpr int ROW_RUNS = 10;                    // and of a row of pixels so many runs
-constexpr int ROW_PIECES = 10;                  // of a row of pixels,
-constexpr int ROW_THREADS = 10;                 // threads that copy such a row,
-constexpr int ROWS_AT_ONCE = 6;                 // rows at a time
+constexpr int ROW_RUNS = 34;                    // and of a row of pixels so many runs
+constexpr int ROW_PIECES = 34;                  // of a row of pixels,
+constexpr int ROW_THREADS = 34;                 // threads that copy such a row,
+constexpr int ROWS_AT_ONCE = 3;                 // rows at a time
 constexpr int CELL_CHANNELS = 2;                // of a cell that exist
-constexpr int BATCH = 1;                        // rows that a thread loads before it stores the first
+constexpr int BATCH = 2;                        // rows that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 96;               // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -105,7 +108,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
 #pragma unroll 1
-        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE) {
+        for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
             unsigned loaded[BATCH][CELL][RUN_WORDS];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
@@ -201,7 +204,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 10)
+extern "C" __global__ void __launch_bounds__(THREADS, 5)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter, unsigned short* __restrict__ y,
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -230,15 +233,18 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         __syncthreads();
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
-            const int of_block = item, warp_group = first_group + of_block;
-            const int first_p = tile.p, first_q = tile.q;
+            const int of_block = item / STRIP_SETS, warp_group = first_group + of_block, strip_set = item % STRIP_SETS;
+            const int first_row = strip_set;
+            const int first_p = tile.p + first_row, first_q = tile.q;
             // where this lane's windows begin: column lane / 4 of each run
             int windows[STRIPS][2];
 #pragma unroll
             for (int strip = 0; strip < STRIPS; ++strip)
 #pragma unroll
                 for (int half = 0; half < 2; ++half)
-                    windows[strip][half] = ((strip + half * PARTNER_ROWS) * HALO_COLUMNS + (lane / 4)) * CELL;
+                    windows[strip][half] =
+                        ((first_row + strip / STRIPS_ACROSS) * HALO_COLUMNS
+                        + (strip % STRIPS_ACROSS * STRIP_COLUMNS + half * PARTNER_COLUMNS + lane / 4)) * CELL;
             float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int chunk = 0; chunk < CHUNKS; ++chunk) {
@@ -273,7 +279,9 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < STRIPS; m += 2) {
                     // what this lane stores of four runs of eight columns
                     const int stored = stored_pixel(lane), run = stored / 8;
-                    const int p = first_p + (m + run / 2) + run % 2 * PARTNER_ROWS, q = first_q + stored % 8;
+                    const int p = first_p + (m + run / 2) / STRIPS_ACROSS,
+                        q = first_q + (m + run / 2) % STRIPS_ACROSS * STRIP_COLUMNS + run % 2 * PARTNER_COLUMNS
+                        + stored % 8;
                     const bool inside = p < P && q < Q;
                     const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
                     unsigned words[4];

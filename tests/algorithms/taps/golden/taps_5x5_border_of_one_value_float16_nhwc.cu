@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90 --algorithm taps \
-//     --set tile_p=14 --set tile_q=16 --set tile_filters=16 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set tile_p=14 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
 //     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=3 --set joined=1
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments; all else is a
 //        constant of the text
-// plan   tiles of 14 x 16 outputs x 16 filters, four taps an instruction, 4 warps a block, 2888 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 16 filters of 1 group: 28 warp loads, 16 shuffles, 3584 FMA a lane, about
-//        131 registers (direct: 3200 loads)
+// plan   tiles of 14 x 16 outputs x 24 filters, four taps an instruction, 4 warps a block, 2888 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 24 filters of 1 group: 28 warp loads, 16 shuffles, 3584 FMA a lane, about
+//        145 registers (direct: 3200 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
@@ -25,8 +25,8 @@ constexpr int PAD_TOP = 2;                      // rows above the image
 constexpr int PAD_LEFT = 2;                     // columns to the left of the image
 constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
-constexpr int N_TILES = 3;                      // tiles of a group's filters, of which a block has one
-constexpr int BLOCKS = 2;                       // times eight filters of a group in a tile
+constexpr int N_TILES = 2;                      // tiles of a group's filters, of which a block has one
+constexpr int BLOCKS = 3;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 7;                       // instructions of an output: all taps of all cells
@@ -47,7 +47,7 @@ constexpr int ROW_PIECES = 20;                  // of a row of pixels,
 constexpr int ROW_THREADS = 20;                 // threads that copy such a row,
 constexpr int ROWS_AT_ONCE = 6;                 // rows at a time
 constexpr int BATCH = 3;                        // rows that a thread loads before it stores the first
-constexpr int GROUP_FILTERS = 448;              // fours of elements: filters of a group in a block
+constexpr int GROUP_FILTERS = 672;              // fours of elements: filters of a group in a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 using count_t = unsigned;                       // of tiles
