@@ -13,8 +13,7 @@ from warpconv.codegen.spec import KernelSpec
 from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
                        chunks_of, halo, is_copied, is_guarded, items_of, joined_spec, lead_of, lies_together, lines_of,
                        loaded_columns, matrices, octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of,
-                       row_copies, run_of, runs_of, sets_of, store_width, stores_singly, strip_sets, strips_of,
-                       widest_copy)
+                       row_copies, run_of, runs_of, sets_of, store_width, strip_sets, strips_of, widest_copy)
 from .options import TapsOptions
 
 LOADED_WORDS = 32               # registers of what a thread loads before it stores the first of it
@@ -28,8 +27,10 @@ HELD_REGISTERS = 168            # where it has no more than these,
 BESIDE_HELD = 12                # and others that compilers take beside them
 MOST_REGISTERS = 232
 FEW_FREE = 8                    # registers of a thread beside which filters that it keeps may be spilled
-FEW_PLACES = 28                 # of pixels, which compilers find again where they have no registers for them
-MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
+FEW_PLACES = 28                # of pixels, which compilers find again where they have no registers for them
+ADDED = 6                       # outputs of a thread and a matrix: their sums' four, and their addresses
+MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other,
+MOST_PAIRS = 6                  # of so many pairs of sets of lines: NVRTC 13.5 spilled 844 bytes of seven on sm_100
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ class TapsNumbers:
     tiles_ahead: int            # whose pixels are on their way while one is multiplied
     blocks: int                 # eights of filters of a group in a block
     columns: int                # matrices of 16 x 8 sums of a strip
-    n_tiles: int                # tiles of a group's filters
+    n_tiles: int                # tiles of a group's filters,
+    guard_filters: bool         # the last of which has fewer
     run_rows: int               # rows of a warp's runs of eight columns,
     runs_across: int            # and runs of such a row
     strips: int                 # of two runs each;
@@ -131,9 +133,10 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
         fours = -(-spec.s * SLOTS // DEPTH)
         offsets = chunks_of(spec) if holds_offsets(spec, options) else FOUR_REGISTERS * (fours - 1)
         pixels = 4 * options.strips + offsets
-    outputs = (6 if stores_singly(spec, options) else 2) * QUAD
-    beside = REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, outputs)
-    return 4 * rows * columns + pixels + filters + beside
+    planned = 4 * rows * columns + pixels + filters + REGISTERS_BESIDE[cell_of(spec)] + step_registers(spec, 2 * QUAD)
+    # compilers load what is added ahead, as far as registers reach, and find where it lies
+    ahead = step_registers(spec, ADDED * rows * columns) - step_registers(spec, 2 * QUAD)
+    return planned + min(max(0, ahead), max(0, MOST_REGISTERS - planned))
 
 
 def run_words(spec: KernelSpec, options: TapsOptions) -> int:
@@ -162,7 +165,8 @@ def turn_runs(spec: KernelSpec, options: TapsOptions) -> int:
 def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether the products of an output are written one after the other."""
     rows, columns = matrices(spec, options)
-    return chunks_of(spec) * rows * columns <= MOST_UNROLLED
+    few = cell_of(spec) == SLOTS or sets_of(spec) // 2 <= MOST_PAIRS
+    return few and chunks_of(spec) * rows * columns <= MOST_UNROLLED
 
 
 def holds_offsets(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -246,6 +250,7 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
         cell_channels=min(cell, spec.channels), guard_channels=spec.channels > cell and spec.channels % cell != 0,
         tiles_ahead=options.buffers - 1,
         blocks=blocks_of(options), columns=matrices(spec, options)[1], n_tiles=-(-spec.filters // options.tile_filters),
+        guard_filters=spec.filters % options.tile_filters != 0,
         run_rows=run_rows, runs_across=across, strips=options.strips, strips_across=strips_across,
         strip_columns=BLOCK * across // strips_across, partner_rows=strip_rows if strip_rows < run_rows else 0,
         partner_columns=BLOCK if strip_rows == run_rows else 0, sets_across=options.tile_q // BLOCK // across,

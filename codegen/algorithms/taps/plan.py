@@ -127,7 +127,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:
     """The layer's, aligned as they are loaded and stored, and the prepared filter."""
-    asked = {"x": 2 * options.vector, "y": 2 * options.store_vector}
+    asked = {"x": 2 * options.vector, "y": 2 * options.store_vector, "residual": 2 * options.store_vector}
     if spec.layout is Layout.NCHW:              # every row then begins where a load or a store may
         asked["W"], asked["Q"] = options.vector, options.store_vector
     arguments = demanding(layer_arguments(spec, as_elements=True), asked)

@@ -272,14 +272,14 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             for (int n = 0; n < COLUMNS; n += 4) {
                 // of this lane: two filters of each of four matrices before the exchange, after it the eight of one
                 const int block = n + lane % 4, k = first_k;
-                const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
+                const int count = block < WARP_GROUPS ? 8 : 0;
 #pragma unroll
                 for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block) * K_GROUP + k;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -287,7 +287,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        if (inside) store_some(y + pixel + (warp_group + block) * K_GROUP + k, eight, count);
+                        if (inside) store_some(y + at, eight, count);
                     }
                 }
             }

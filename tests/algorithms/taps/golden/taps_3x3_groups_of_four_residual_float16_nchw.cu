@@ -8,7 +8,7 @@
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
 // plan   tiles of 14 x 16 outputs x 8 filters, two taps an instruction, 7 warps a block, 5136 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 640 FMA a lane, about 86
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 640 FMA a lane, about 88
 //        registers (direct: 288 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
@@ -178,11 +178,22 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
     }
 }
 
+// What store_some would store there, of `from`: of this lane before it exchanges words with the others of its four.
+__device__ __forceinline__ uint4 load_some(const element* from, int count) {
+    unsigned words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        words[i] = 2 * i < count ? *(const unsigned*)(from + 2 * i) : 0u;
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
 __device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 __device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // Eight of an instruction's products: their set of lines and row of the filter. Row R is none: its products are zeros.
 struct Half { int set, r; };
@@ -352,23 +363,22 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            // found here, so that no filter's place is kept from tile to tile
+            const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
                 const int one = k + lane / 4;               // of which this lane has one when matrices are turned over
 #pragma unroll
                 for (int m = 0; m < STRIPS; m += 2) {
-                    unsigned added[4];
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const int p = first_p + (m + i / 2), q = first_q + i % 2 * PARTNER_COLUMNS + lane % 4 * 2;
-                        const element* const from = residual
-                            + ((tile.image * K + warp_group * K_GROUP + one) * P + p) * Q + q;
-                        const bool exists = one < K_GROUP && p < P;
-                        const unsigned first = exists && q < Q ? from[0] : 0u,
-                            second = exists && q + 1 < Q ? from[1] : 0u;
-                        added[i] = first | second << 16;
-                    }
+                    // where this lane stores eight columns of a run
+                    const int run = lane % 4;
+                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
+                    const bool inside = p < P;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + one) * pixels_y + p * Q + q;
+                    const uint4 loaded = load_some(residual + at, inside ? Q - q : 0),
+                        turned = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
+                    const unsigned added[4] = {turned.x, turned.y, turned.z, turned.w};
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
@@ -380,11 +390,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             finish((i % 2 ? sum.w : sum.y), wc_half_high_to_float(before))));
                     }
                     const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                    const int run = lane % 4;
-                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
-                    if (one < K_GROUP
-                        && p < P) store_some(y + ((tile.image * K + warp_group * K_GROUP + one) * P + p) * Q + q, eight,
-                        Q - q);
+                    if (inside) store_some(y + at, eight, Q - q);
                 }
             }
         }

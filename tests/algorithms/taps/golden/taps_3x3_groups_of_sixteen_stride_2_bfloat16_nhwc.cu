@@ -251,19 +251,20 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int i = 0; i < 8; ++i) {
                     const int block = n + i / 2, k = block % BLOCKS * 8 + lane % 4 * 2 + i % 2;
-                    const bool exists = block < WARP_GROUPS * BLOCKS && k < K_GROUP;
+                    const bool exists = block < WARP_GROUPS * BLOCKS;
                     biases[i] = exists
                         ? wc_bfloat16_to_float(__ldg(bias + (warp_group + block / BLOCKS) * K_GROUP + k)) : 0.0f;
                 }
                 const int block = n + lane % 4, k = block % BLOCKS * 8;
-                const int count = block < WARP_GROUPS * BLOCKS ? K_GROUP - k : 0;
+                const int count = block < WARP_GROUPS * BLOCKS ? 8 : 0;
 #pragma unroll
                 for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block / BLOCKS) * K_GROUP
+                            + k;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -273,7 +274,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 finish((half ? sum.w : sum.y), biases[2 * i + 1]));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        if (inside) store_some(y + pixel + (warp_group + block / BLOCKS) * K_GROUP + k, eight, count);
+                        if (inside) store_some(y + at, eight, count);
                     }
                 }
             }

@@ -11,7 +11,7 @@
 // plan   tiles of 14 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 7 warps a block, 36864 bytes of
 //        shared memory
 // cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 24 warp loads, 16 shuffles, 2560 FMA a lane, about
-//        140 registers (direct: 576 loads)
+//        160 registers (direct: 576 loads)
 //
 // Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
@@ -140,6 +140,11 @@ __device__ __forceinline__ uint4 regroup(unsigned word_0, unsigned word_1, unsig
 // Eight elements to where they lie side by side, if `count`, how many exist, is not 0.
 __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) {
     if (count > 0) *(uint4*)to = eight;
+}
+
+// What store_some would store there, of `from`: of this lane before it exchanges words with the others of its four.
+__device__ __forceinline__ uint4 load_some(const element* from, int count) {
+    return count > 0 ? *(const uint4*)from : make_uint4(0u, 0u, 0u, 0u);
 }
 
 // tensor cores
@@ -332,34 +337,33 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int i = 0; i < 8; ++i) {
                     const int block = n + i / 2, k = lane % 4 * 2 + i % 2;
-                    const bool exists = block < WARP_GROUPS && k < K_GROUP;
+                    const bool exists = block < WARP_GROUPS;
                     biases[i] = exists ? wc_bfloat16_to_float(__ldg(bias + (warp_group + block) * K_GROUP + k)) : 0.0f;
                 }
                 const int block = n + lane % 4, k = first_k;
-                const int count = block < WARP_GROUPS ? K_GROUP - k : 0;
+                const int count = block < WARP_GROUPS ? 8 : 0;
 #pragma unroll
                 for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m, q = first_q + half * PARTNER_COLUMNS + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block) * K_GROUP + k;
+                        const uint4 loaded = load_some(residual + at, inside ? count : 0),
+                            turned = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
+                        const unsigned added[4] = {turned.x, turned.y, turned.z, turned.w};
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
                             const float4 sum = sums[m][n + i];
-                            const int of = n + i, added_k = lane % 4 * 2;
-                            const bool exists = inside && of < WARP_GROUPS;
-                            const element* const added = residual + pixel + (warp_group + of) * K_GROUP + added_k;
-                            const float added_0 = exists && added_k < K_GROUP ? wc_bfloat16_to_float(added[0]) : 0.0f;
-                            const float added_1 = exists && added_k + 1 < K_GROUP ? wc_bfloat16_to_float(added[1])
-                                : 0.0f;
                             words[i] =
-                                wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), biases[2 * i], added_0),
-                                finish((half ? sum.w : sum.y), biases[2 * i + 1], added_1));
+                                wc_floats_to_bfloat16s(finish((half ? sum.z : sum.x), biases[2 * i],
+                                __uint_as_float(added[i] << 16)),
+                                finish((half ? sum.w : sum.y), biases[2 * i + 1],
+                                __uint_as_float(added[i] & 0xffff0000u)));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        if (inside) store_some(y + pixel + (warp_group + block) * K_GROUP + k, eight, count);
+                        if (inside) store_some(y + at, eight, count);
                     }
                 }
             }

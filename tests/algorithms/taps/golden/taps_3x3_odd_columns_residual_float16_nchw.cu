@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,W --filter 20,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=16 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=4 \
-//     --set warps=2 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=6 --set joined=1
+//     --set tile_p=16 --set tile_q=16 --set tile_filters=24 --set groups_tile=1 --set warp_groups=1 --set strips=2 \
+//     --set warps=4 --set buffers=1 --set vector=1 --set store_vector=1 --set min_blocks=4 --set joined=1
 //
 // layer  x[N, 3, H, W] * w[20, 3, 3, 3] -> y[N, 20, P, Q], stride 1, padding 1, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 16 outputs x 24 filters, four taps an instruction, 2 warps a block, 2600 bytes of shared memory
-// cost   a warp's 4 strips of 16 outputs x 24 filters of 1 group: 24 warp loads, 24 shuffles, 2304 FMA a lane, about
-//        153 registers (direct: 1296 loads)
+// plan   tiles of 16 x 16 outputs x 24 filters, four taps an instruction, 4 warps a block, 2600 bytes of shared memory
+// cost   a warp's 2 strips of 16 outputs x 24 filters of 1 group: 12 warp loads, 12 shuffles, 1152 FMA a lane, about
+//        127 registers (direct: 648 loads)
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
@@ -29,15 +29,15 @@ constexpr int BLOCKS = 3;                       // times eight filters of a grou
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
 constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
-constexpr int STRIPS = 4;                       // of two runs of eight columns: what a warp has at once,
+constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
-constexpr int RUN_ROWS = 4;                     // rows of a warp's runs
-constexpr int STRIP_SETS = 4;                   // warps' shares of a tile
-constexpr int ITEMS = 4;                        // shares of a block, of all its groups
+constexpr int RUN_ROWS = 2;                     // rows of a warp's runs
+constexpr int STRIP_SETS = 8;                   // warps' shares of a tile
+constexpr int ITEMS = 8;                        // shares of a block, of all its groups
 constexpr int COLUMNS = 3;                      // matrices of 16 x 8 sums of a strip
-constexpr int WARPS = 2;                        // of a block
-constexpr int THREADS = 64;                     // of a block
+constexpr int WARPS = 4;                        // of a block
+constexpr int THREADS = 128;                    // of a block
 constexpr int HALO_ROWS = 18;                   // input rows that a tile's windows cover
 constexpr int HALO_COLUMNS = 18;                // input columns, in whole runs
 constexpr int PLANE = 325;                      // pixels of a group's cell in shared memory
@@ -47,9 +47,9 @@ constexpr int RUN_WORDS = 1;                    // which are so many words,
 constexpr int ROW_RUNS = 18;                    // and of a row of pixels so many runs
 constexpr int ROW_PIECES = 18;                  // of a row of pixels,
 constexpr int ROW_THREADS = 18;                 // threads that copy such a row,
-constexpr int ROWS_AT_ONCE = 3;                 // rows at a time
+constexpr int ROWS_AT_ONCE = 7;                 // rows at a time
 constexpr int CELL_CHANNELS = 3;                // of a cell that exist
-constexpr int BATCH = 6;                        // rows that a thread loads before it stores the first
+constexpr int BATCH = 3;                        // rows that a thread loads before it stores the first
 constexpr int GROUP_FILTERS = 288;              // fours of elements: filters of a group in a block
 constexpr unsigned OUTSIDE = 0;                 // what stands outside of the image
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -200,6 +200,7 @@ __device__ __forceinline__ uint4 load_filters(const element* from, bool exists, 
 // tensor cores
 __device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
 // four elements are the channels of a cell, of the filter lane / 4 of eight.
@@ -221,7 +222,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 6)
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
@@ -289,6 +290,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            // found here, so that no filter's place is kept from tile to tile
+            const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
@@ -303,8 +306,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     const int stored = stored_pixel(lane), run = stored / 8;
                     const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS + stored % 8;
                     const bool inside = p < P && q < Q;
-                    const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
-                    const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, (index_t)P * Q, lane);
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + k) * pixels_y + p * Q + q;
+                    const uint4 loaded = load_filters(residual + at, inside, K_GROUP - k, pixels_y, lane);
                     const unsigned added[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
                     unsigned words[4];
 #pragma unroll
@@ -316,7 +319,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             wc_half_low_to_float(before)),
                             finish((i % 2 ? sum.w : sum.y), biases[1], wc_half_high_to_float(before))));
                     }
-                    store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                    store_filters(y + at, inside, K_GROUP - k, words, pixels_y, lane);
                 }
             }
         }

@@ -183,6 +183,7 @@ __device__ __forceinline__ void store_filters(element* to, bool exists, int filt
 // tensor cores
 __device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
 // four elements are the channels of a cell, of the filter lane / 4 of eight.
@@ -272,6 +273,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            // found here, so that no filter's place is kept from tile to tile
+            const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
@@ -283,7 +286,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         q = first_q + (m + run / 2) % STRIPS_ACROSS * STRIP_COLUMNS + run % 2 * PARTNER_COLUMNS
                         + stored % 8;
                     const bool inside = p < P && q < Q;
-                    const index_t at = ((tile.image * K + warp_group * K_GROUP + k) * P + p) * Q + q;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + k) * pixels_y + p * Q + q;
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
@@ -291,7 +294,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         words[i] =
                             wc_turn_matrix(wc_floats_to_halves((i % 2 ? sum.z : sum.x), (i % 2 ? sum.w : sum.y)));
                     }
-                    store_filters(y + at, inside, K_GROUP - k, words, (index_t)P * Q, lane);
+                    store_filters(y + at, inside, 8, words, pixels_y, lane);
                 }
             }
         }

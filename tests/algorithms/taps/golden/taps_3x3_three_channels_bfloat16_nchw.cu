@@ -174,6 +174,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 // tensor cores
 __device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
 // The filter in the order of its products, filled up with zeros: once for each filter, before the first call. A lane's
 // four elements are the channels of a cell, of the filter lane / 4 of eight.
@@ -263,6 +264,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            // found here, so that no filter's place is kept from tile to tile
+            const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
@@ -270,10 +273,15 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 const int two = k + lane % 4 * 2;           // and two before
                 float biases[2];
 #pragma unroll
-                for (int i = 0; i < 2; ++i) biases[i] = two + i < K_GROUP
-                    ? wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + two + i)) : 0.0f;
+                for (int i = 0; i < 2; ++i) biases[i] =
+                    wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + two + i));
 #pragma unroll
                 for (int m = 0; m < STRIPS; m += 2) {
+                    // where this lane stores eight columns of a run
+                    const int run = lane % 4;
+                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
+                    const bool inside = p < P;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + one) * pixels_y + p * Q + q;
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
@@ -283,11 +291,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             finish((i % 2 ? sum.w : sum.y), biases[1])));
                     }
                     const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                    const int run = lane % 4;
-                    const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
-                    if (one < K_GROUP
-                        && p < P) store_some(y + ((tile.image * K + warp_group * K_GROUP + one) * P + p) * Q + q, eight,
-                        Q - q);
+                    if (inside) store_some(y + at, eight, Q - q);
                 }
             }
         }

@@ -236,7 +236,8 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m, q = first_q + half * PARTNER_COLUMNS + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block / BLOCKS) * K_GROUP
+                            + k;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -244,7 +245,7 @@ taps_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                             words[i] = wc_floats_to_halves((half ? sum.z : sum.x), (half ? sum.w : sum.y));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        if (inside) store_some(y + pixel + (warp_group + block / BLOCKS) * K_GROUP + k, eight, count);
+                        if (inside) store_some(y + at, eight, count);
                     }
                 }
             }

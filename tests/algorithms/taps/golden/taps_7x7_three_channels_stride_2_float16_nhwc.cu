@@ -243,19 +243,20 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                 for (int i = 0; i < 8; ++i) {
                     const int block = n + i / 2, k = block % BLOCKS * 8 + lane % 4 * 2 + i % 2;
-                    const bool exists = block < BLOCKS && k < K_GROUP;
+                    const bool exists = block < BLOCKS;
                     biases[i] = exists ? wc_half_to_float(__ldg(bias + (warp_group + block / BLOCKS) * K_GROUP + k))
                         : 0.0f;
                 }
                 const int block = n + lane % 4, k = block % BLOCKS * 8;
-                const int count = block < BLOCKS ? K_GROUP - k : 0;
+                const int count = block < BLOCKS ? 8 : 0;
 #pragma unroll
                 for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
                         const bool inside = p < P && q < Q;
-                        const index_t pixel = ((tile.image * P + p) * Q + q) * K;
+                        const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block / BLOCKS) * K_GROUP
+                            + k;
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {
@@ -265,7 +266,7 @@ taps_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                                 finish((half ? sum.w : sum.y), biases[2 * i + 1]));
                         }
                         const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
-                        if (inside) store_some(y + pixel + (warp_group + block / BLOCKS) * K_GROUP + k, eight, count);
+                        if (inside) store_some(y + at, eight, count);
                     }
                 }
             }
