@@ -11,13 +11,12 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, is_copied,
-                       lies_together, line_loads, matrices, piece_of, pixel_pieces, row_copies,
-                       run_of)
+                       lies_together, line_loads, matrices, piece_of, pixel_pieces, row_copies, run_of)
 from .numbers import batch_of, holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
 ROLLED_CYCLES = 16.0        # of finding an instruction's taps in a loop
-PARTLY_STORED = 0.26         # times the bytes of y that share 32 with another tile's (rows that do not begin with 32)
+PARTLY_STORED = 0.26        # times the bytes of y that share 32 with another tile's (rows that do not begin with 32)
 DENSE_SHARE = 1.3           # of these cycles, about, that layers without groups of more than four channels took, where
                             # cells have planes of their own
 

@@ -27,10 +27,9 @@ HELD_REGISTERS = 168            # where it has no more than these,
 BESIDE_HELD = 12                # and others that compilers take beside them
 MOST_REGISTERS = 232
 FEW_FREE = 8                    # registers of a thread beside which filters that it keeps may be spilled
-FEW_PLACES = 28                # of pixels, which compilers find again where they have no registers for them
+FEW_PLACES = 28                 # of pixels, which compilers find again where they have no registers for them
 ADDED = 6                       # outputs of a thread and a matrix: their sums' four, and their addresses
-MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other,
-MOST_PAIRS = 6                  # of so many pairs of sets of lines: NVRTC 13.5 spilled 844 bytes of seven on sm_100
+MOST_UNROLLED = 256             # instructions of a warp's sums that are written one after the other
 
 
 @dataclass(frozen=True)
@@ -60,11 +59,11 @@ class TapsNumbers:
     line_step: int              # rows of the input from one to the next
     piece: int                  # channels of a copy
     copied: bool                # whether pixels are copied as they lie in x; else through registers,
-    run_words: int              # so many words of a channel at a time,
-    row_runs: int               # and so many runs of columns of a row of pixels,
+    load_words: int             # so many words of a channel at a time,
+    row_loads: int              # and so often of a row of pixels,
     lead: int                   # some of them ahead of a tile's first window;
     batch: int                  # rows at a time;
-    turn_runs: int              # runs that lie in all banks, after which the order in which columns are stored changes,
+    bank_loads: int             # loads that cover all banks, after which the order in which columns are stored changes,
     turns: int                  # of so many orders
     cell_channels: int          # channels of a cell,
     guard_channels: bool        # whether the last has fewer
@@ -139,15 +138,15 @@ def _registers(spec: KernelSpec, options: TapsOptions, held: bool) -> int:
     return planned + min(max(0, ahead), max(0, MOST_REGISTERS - planned))
 
 
-def run_words(spec: KernelSpec, options: TapsOptions) -> int:
-    """Of a run of columns of a channel."""
+def load_words(spec: KernelSpec, options: TapsOptions) -> int:
+    """Of what a thread loads of a channel at once."""
     return -(-run_of(spec, options) // 2)
 
 
 def batch_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Rows of pixels that a thread loads at a time, where pixels go through registers."""
     turns = -(-halo(spec, options)[0] // row_copies(spec, options)[2])
-    at_once = LOADED_WORDS // (cell_of(spec) * run_words(spec, options))
+    at_once = LOADED_WORDS // (cell_of(spec) * load_words(spec, options))
     return -(-turns // -(-turns // at_once))
 
 
@@ -157,16 +156,15 @@ def turns_of(spec: KernelSpec, options: TapsOptions) -> int:
     return run // phases if run % phases == 0 else 1
 
 
-def turn_runs(spec: KernelSpec, options: TapsOptions) -> int:
-    """Runs whose columns lie in all banks together."""
+def bank_loads(spec: KernelSpec, options: TapsOptions) -> int:
+    """Loads whose columns lie in all banks together."""
     return BANK_BYTES // (2 * cell_of(spec) * turns_of(spec, options))
 
 
 def is_unrolled(spec: KernelSpec, options: TapsOptions) -> bool:
     """Whether the products of an output are written one after the other."""
     rows, columns = matrices(spec, options)
-    few = cell_of(spec) == SLOTS or sets_of(spec) // 2 <= MOST_PAIRS
-    return few and chunks_of(spec) * rows * columns <= MOST_UNROLLED
+    return chunks_of(spec) * rows * columns <= MOST_UNROLLED
 
 
 def holds_offsets(spec: KernelSpec, options: TapsOptions) -> bool:
@@ -242,11 +240,10 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
         lanes_each=QUAD // options.joined, threads=threads, cell=cell, cells=cells, chunk_cells=DEPTH // cell,
         chunks=chunks, guard_taps=is_guarded(spec), held_offsets=holds_offsets(spec, options),
         held_filters=holds_filters(spec, options), one_tap=cell == WIDE and cells % 2 == 0, sets=sets_of(spec),
-        odd_sets=sets_of(spec) % 2 == 1, lines=lines,
-        odd_lines=lines % 2 == 1, line_step=line_step,
-        piece=piece_of(spec, options), copied=is_copied(spec, options), run_words=run_words(spec, options),
-        row_runs=columns_loaded // run_of(spec, options), lead=lead_of(spec, options), batch=batch_of(spec, options),
-        turn_runs=turn_runs(spec, options), turns=turns_of(spec, options),
+        odd_sets=sets_of(spec) % 2 == 1, lines=lines, odd_lines=lines % 2 == 1, line_step=line_step,
+        piece=piece_of(spec, options), copied=is_copied(spec, options), load_words=load_words(spec, options),
+        row_loads=columns_loaded // run_of(spec, options), lead=lead_of(spec, options), batch=batch_of(spec, options),
+        bank_loads=bank_loads(spec, options), turns=turns_of(spec, options),
         cell_channels=min(cell, spec.channels), guard_channels=spec.channels > cell and spec.channels % cell != 0,
         tiles_ahead=options.buffers - 1,
         blocks=blocks_of(options), columns=matrices(spec, options)[1], n_tiles=-(-spec.filters // options.tile_filters),

@@ -155,7 +155,7 @@ def _cost(spec: KernelSpec, options: TapsOptions, numbers: TapsNumbers) -> Cost:
     """Of a warp's sums; a product of matrices counts as the FMAs of a lane that it stands for."""
     joined = joined_spec(spec, options)
     rows, columns = matrices(joined, options)
-    products = numbers.chunks * DEPTH
+    products = WIDE * spec.r * numbers.sets if numbers.cell == WIDE else numbers.chunks * DEPTH
     pixels = line_loads(joined, options) if numbers.cell == WIDE else 2 * numbers.chunks * options.strips
     loads = pixels + (0 if numbers.held_filters else numbers.chunks * numbers.blocks)
     return Cost(unit=f"a warp's {options.strips} strips of {STRIP} outputs x {options.tile_filters} filters of "

@@ -9,13 +9,14 @@
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 14 x 8 outputs x 8 filters of 8 groups, two taps an instruction, 2 warps a block, 51200 bytes of
 //        shared memory
-// cost   a warp's 7 strips of 16 outputs x 8 filters of 4 groups: 76 warp loads, 56 shuffles, 8960 FMA a lane, about
+// cost   a warp's 7 strips of 16 outputs x 8 filters of 4 groups: 76 warp loads, 56 shuffles, 8064 FMA a lane, about
 //        186 registers (direct: 8064 loads)
 //
-// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
-// filters its columns, so that four lanes can store what lies side by side.
+// Two taps, or cells, of eight channels are the sixteen products of an instruction of the tensor cores; those of a last
+// column that has no partner take instructions of eight. A block copies the pixels that its outputs' windows cover to
+// shared memory, the next tile's while it multiplies this one's; there ldmatrix loads a line of eight pixels once for
+// all rows of the filter that read it. Pixels are the rows of a product and filters its columns, so that four lanes can
+// store what lies side by side.
 constexpr int C = 256;                          // channels of x
 constexpr int K = 256;                          // channels of y
 constexpr int GROUPS = 32;                      // groups of both
@@ -30,7 +31,7 @@ constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int GROUPS_TILE = 8;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 5;                       // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 7;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int STRIPS_ACROSS = 1;                // strips side by side

@@ -8,13 +8,14 @@
 // layer  x[N, 32, H, W] * w[32, 4, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, groups 8, float16, then residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 2; Q a multiple of 2); all else is a constant of the text
 // plan   tiles of 14 x 16 outputs x 8 filters, two taps an instruction, 7 warps a block, 5136 bytes of shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 640 FMA a lane, about 88
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 1 group: 6 warp loads, 4 shuffles, 576 FMA a lane, about 88
 //        registers (direct: 288 loads)
 //
-// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory; there ldmatrix loads a line of eight pixels once for all rows of
-// the filter that read it. Pixels are the rows of a product and filters its columns, until matrices of sums are turned
-// over, so that four lanes can store what lies side by side.
+// Two taps, or cells, of eight channels are the sixteen products of an instruction of the tensor cores; those of a last
+// column that has no partner take instructions of eight. A block copies the pixels that its outputs' windows cover to
+// shared memory; there ldmatrix loads a line of eight pixels once for all rows of the filter that read it. Pixels are
+// the rows of a product and filters its columns, and matrices of sums are transposed in the end, so that four lanes can
+// store what lies side by side.
 //
 // JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
 // an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
@@ -33,7 +34,7 @@ constexpr int TILE_P = 14;                      // output rows of a block's tile
 constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 5;                       // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int STRIPS_ACROSS = 1;                // strips side by side
@@ -48,15 +49,15 @@ constexpr int COLUMNS = 1;                      // matrices of 16 x 8 sums of a 
 constexpr int WARPS = 7;                        // of a block
 constexpr int THREADS = 224;                    // of a block
 constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 20;                // input columns, in whole runs
+constexpr int HALO_COLUMNS = 20;                // input columns, as they are loaded
 constexpr int PLANE = 321;                      // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
-constexpr int RUN = 2;                          // columns that are copied at a time,
-constexpr int RUN_WORDS = 1;                    // which are so many words,
-constexpr int ROW_RUNS = 10;                    // and of a row of pixels so many runs
-constexpr int TURN_RUNS = 4;                    // runs that lie in all banks together
-// columns ahead of a tile's first window, so that runs begin where memory is aligned
+constexpr int LOAD_COLUMNS = 2;                 // columns of a channel that a thread loads at once,
+constexpr int LOAD_WORDS = 1;                   // words of them
+constexpr int ROW_LOADS = 10;                   // such loads of a row of pixels
+constexpr int BANK_LOADS = 4;                   // loads whose cells lie in all banks together
+// columns ahead of a tile's first window, so that loads begin where memory is aligned
 constexpr int LEAD = 1;
 constexpr int ROW_PIECES = 10;                  // of a row of pixels,
 constexpr int ROW_THREADS = 10;                 // threads that copy such a row,
@@ -93,16 +94,16 @@ __device__ __forceinline__ int pixel_at(int row, int column, int octet) {
     return row * ROW + (octet * PLANE + column) * CELL;
 }
 
-// RUN columns of a channel that lie side by side in x, two to a word.
-__device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
-    run[0] = __ldg((const unsigned*)from);
+// LOAD_COLUMNS columns of a channel that lie side by side in x, two to a word.
+__device__ __forceinline__ void load_columns(unsigned (&loaded)[LOAD_WORDS], const element* from) {
+    loaded[0] = __ldg((const unsigned*)from);
 }
 
-// The word that has one of them.
-__device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS]) { return run[0]; }
+// The word that has them.
+__device__ __forceinline__ unsigned word_of(const unsigned (&loaded)[LOAD_WORDS], int) { return loaded[0]; }
 
-// The pixels that a tile's windows cover. A thread loads the channels of a cell, RUN columns of each, of BATCH rows of
-// pixels before it stores the first; outside of the image nothing is read.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, LOAD_COLUMNS columns of each, of BATCH
+// rows of pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int first_row = threadIdx.x / ROW_THREADS;
@@ -110,18 +111,18 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT - LEAD;
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
-        const int column = number % ROW_RUNS * RUN, piece = number / ROW_RUNS;
-        // and the cell's first channel in it
+        const int column = number % ROW_LOADS * LOAD_COLUMNS, piece = number / ROW_LOADS;
+        // the piece's group, and its first channel there
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
-        // neighbouring lanes store their columns in different orders, so that they do not meet in a bank
-        const int turn = number % ROW_RUNS / TURN_RUNS % 2;
+        // neighbouring lanes store their columns in other orders, so that few of them meet in a bank
+        const int turn = number % ROW_LOADS / BANK_LOADS % 2;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE) {
-            unsigned loaded[BATCH][CELL][RUN_WORDS];
+            unsigned loaded[BATCH][CELL][LOAD_WORDS];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
@@ -130,8 +131,8 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
 #pragma unroll
-                    for (int j = 0; j < RUN_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
-                    if (inside) load_run(loaded[i][c], from);
+                    for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
+                    if (inside) load_columns(loaded[i][c], from);
                     from += (index_t)H * W;
                 }
             }
@@ -140,15 +141,15 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
                 const int row = first + i * ROWS_AT_ONCE;
                 if (row >= HALO_ROWS) break;
 #pragma unroll
-                for (int j = 0; j < RUN; ++j) {
-                    const int of_run = j ^ turn;
+                for (int j = 0; j < LOAD_COLUMNS; ++j) {
+                    const int of_load = j ^ turn;
                     unsigned words[CELL / 2];
 #pragma unroll
                     for (int c = 0; c < CELL; c += 2)
                         words[c / 2] =
-                            __byte_perm(word_of(loaded[i][c]), word_of(loaded[i][c + 1]),
-                            of_run % 2 ? 0x7632u : 0x5410u);
-                    *(uint4*)(at + row * ROW + (column + of_run) * CELL) =
+                            __byte_perm(word_of(loaded[i][c], of_load), word_of(loaded[i][c + 1], of_load),
+                            of_load % 2 ? 0x7632u : 0x5410u);
+                    *(uint4*)(at + row * ROW + (column + of_load) * CELL) =
                         make_uint4(words[0], words[1], words[2], words[3]);
                 }
             }
@@ -178,7 +179,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
     }
 }
 
-// What store_some would store there, of `from`: of this lane before it exchanges words with the others of its four.
+// What is added to the eight elements that this lane stores with store_some, from where these would lie.
 __device__ __forceinline__ uint4 load_some(const element* from, int count) {
     unsigned words[4];
 #pragma unroll
@@ -190,7 +191,7 @@ __device__ __forceinline__ uint4 load_some(const element* from, int count) {
 
 // tensor cores
 __device__ __forceinline__ void wc_load_matrices_4(unsigned& a, unsigned& b, unsigned& c, unsigned& d, const void* row) { asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 { %0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"((unsigned)__cvta_generic_to_shared(row))); }
-__device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
+__device__ __forceinline__ unsigned wc_transpose_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 __device__ __forceinline__ void wc_mma_halves_8(float4& c, unsigned a0, unsigned a1, unsigned b0) { asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5}, { %6}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(b0)); }
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
@@ -363,31 +364,32 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
-            // found here, so that no filter's place is kept from tile to tile
+            // found here: compilers would find each filter's place ahead of all tiles, and keep it
             const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
-                const int one = k + lane / 4;               // of which this lane has one when matrices are turned over
+                const int stored_k = k + lane / 4;          // this lane's when matrices are transposed
 #pragma unroll
                 for (int m = 0; m < STRIPS; m += 2) {
                     // where this lane stores eight columns of a run
                     const int run = lane % 4;
                     const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
                     const bool inside = p < P;
-                    const index_t at = (tile.image * K + warp_group * K_GROUP + one) * pixels_y + p * Q + q;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + stored_k) * pixels_y + (index_t)p * Q
+                        + q;
                     const uint4 loaded = load_some(residual + at, inside ? Q - q : 0),
-                        turned = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
-                    const unsigned added[4] = {turned.x, turned.y, turned.z, turned.w};
+                        regrouped = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
+                    const unsigned added[4] = {regrouped.x, regrouped.y, regrouped.z, regrouped.w};
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         const float4 sum = sums[m + i / 2][n];
-                        const unsigned before = wc_turn_matrix(added[i]);
+                        const unsigned of_sums = wc_transpose_matrix(added[i]);
                         words[i] =
-                            wc_turn_matrix(wc_floats_to_halves(finish((i % 2 ? sum.z : sum.x),
-                            wc_half_low_to_float(before)),
-                            finish((i % 2 ? sum.w : sum.y), wc_half_high_to_float(before))));
+                            wc_transpose_matrix(wc_floats_to_halves(finish((i % 2 ? sum.z : sum.x),
+                            wc_half_low_to_float(of_sums)),
+                            finish((i % 2 ? sum.w : sum.y), wc_half_high_to_float(of_sums))));
                     }
                     const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);
                     if (inside) store_some(y + at, eight, Q - q);

@@ -10,13 +10,14 @@
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 14 x 16 outputs x 8 filters of 4 groups, two taps an instruction, 7 warps a block, 36864 bytes of
 //        shared memory
-// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 24 warp loads, 16 shuffles, 2560 FMA a lane, about
+// cost   a warp's 2 strips of 16 outputs x 8 filters of 4 groups: 24 warp loads, 16 shuffles, 2304 FMA a lane, about
 //        160 registers (direct: 576 loads)
 //
-// Two taps of eight channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
-// that its outputs' windows cover to shared memory, the next tile's while it multiplies this one's; there ldmatrix
-// loads a line of eight pixels once for all rows of the filter that read it. Pixels are the rows of a product and
-// filters its columns, so that four lanes can store what lies side by side.
+// Two taps, or cells, of eight channels are the sixteen products of an instruction of the tensor cores; those of a last
+// column that has no partner take instructions of eight. A block copies the pixels that its outputs' windows cover to
+// shared memory, the next tile's while it multiplies this one's; there ldmatrix loads a line of eight pixels once for
+// all rows of the filter that read it. Pixels are the rows of a product and filters its columns, so that four lanes can
+// store what lies side by side.
 //
 // JOINED groups of the layer share an instruction: a filter has zeros for the channels of the other groups. Zero times
 // an infinity is NaN, so a warp that finds a NaN among its sums makes them again, each of its own group's channels
@@ -36,7 +37,7 @@ constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
-constexpr int CHUNKS = 5;                       // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 5;                       // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int STRIPS_ACROSS = 1;                // strips side by side
@@ -142,7 +143,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
     if (count > 0) *(uint4*)to = eight;
 }
 
-// What store_some would store there, of `from`: of this lane before it exchanges words with the others of its four.
+// What is added to the eight elements that this lane stores with store_some, from where these would lie.
 __device__ __forceinline__ uint4 load_some(const element* from, int count) {
     return count > 0 ? *(const uint4*)from : make_uint4(0u, 0u, 0u, 0u);
 }
@@ -350,8 +351,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         const bool inside = p < P && q < Q;
                         const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block) * K_GROUP + k;
                         const uint4 loaded = load_some(residual + at, inside ? count : 0),
-                            turned = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
-                        const unsigned added[4] = {turned.x, turned.y, turned.z, turned.w};
+                            regrouped = regroup(loaded.x, loaded.y, loaded.z, loaded.w, lane % 4);
+                        const unsigned added[4] = {regrouped.x, regrouped.y, regrouped.z, regrouped.w};
                         unsigned words[4];
 #pragma unroll
                         for (int i = 0; i < 4; ++i) {

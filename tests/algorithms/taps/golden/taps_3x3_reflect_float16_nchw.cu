@@ -13,8 +13,8 @@
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
-// the rows of a product and filters its columns, until matrices of sums are turned over, so that four lanes can store
-// what lies side by side.
+// the rows of a product and filters its columns, and matrices of sums are transposed in the end, so that four lanes can
+// store what lies side by side.
 constexpr int C = 2;                            // channels of x
 constexpr int K = 8;                            // channels of y
 constexpr int C_GROUP = 2;                      // channels of a group
@@ -28,7 +28,7 @@ constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 3;                       // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int STRIPS_ACROSS = 2;                // strips side by side
@@ -40,12 +40,12 @@ constexpr int COLUMNS = 1;                      // matrices of 16 x 8 sums of a 
 constexpr int WARPS = 4;                        // of a block
 constexpr int THREADS = 128;                    // of a block
 constexpr int HALO_ROWS = 6;                    // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 34;                // input columns, in whole runs
+constexpr int HALO_COLUMNS = 34;                // input columns, as they are loaded
 constexpr int PLANE = 205;                      // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
-constexpr int RUN = 1;                          // columns that are copied at a time,
-constexpr int RUN_WORDS = 1;                    // which are so many words,
-constexpr int ROW_RUNS = 34;                    // and of a row of pixels so many runs
+constexpr int LOAD_COLUMNS = 1;                 // columns of a channel that a thread loads at once,
+constexpr int LOAD_WORDS = 1;                   // words of them
+constexpr int ROW_LOADS = 34;                   // such loads of a row of pixels
 constexpr int ROW_PIECES = 34;                  // of a row of pixels,
 constexpr int ROW_THREADS = 34;                 // threads that copy such a row,
 constexpr int ROWS_AT_ONCE = 3;                 // rows at a time
@@ -84,16 +84,16 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
-// RUN columns of a channel that lie side by side in x, two to a word.
-__device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
-    run[0] = __ldg(from);
+// LOAD_COLUMNS columns of a channel that lie side by side in x, two to a word.
+__device__ __forceinline__ void load_columns(unsigned (&loaded)[LOAD_WORDS], const element* from) {
+    loaded[0] = __ldg(from);
 }
 
-// The word that has one of them.
-__device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS]) { return run[0]; }
+// The word that has them.
+__device__ __forceinline__ unsigned word_of(const unsigned (&loaded)[LOAD_WORDS], int) { return loaded[0]; }
 
-// The pixels that a tile's windows cover. A thread loads the channels of a cell, RUN columns of each, of BATCH rows of
-// pixels before it stores the first; outside of the image nothing is read.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, LOAD_COLUMNS columns of each, of BATCH
+// rows of pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int first_row = threadIdx.x / ROW_THREADS;
@@ -101,15 +101,15 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     const int top = tile.p - PAD_TOP, left = tile.q - PAD_LEFT;
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
-        const int column = number % ROW_RUNS, piece = number / ROW_RUNS;
-        // and the cell's first channel in it
+        const int column = number % ROW_LOADS, piece = number / ROW_LOADS;
+        // the piece's group, and its first channel there
         const int group = first_group + piece;
         const int w = at_border(left + column, W);
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
-            unsigned loaded[BATCH][CELL][RUN_WORDS];
+            unsigned loaded[BATCH][CELL][LOAD_WORDS];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = at_border(top + row, H);
@@ -119,8 +119,8 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
                 for (int c = 0; c < CELL; ++c) {
                     const bool of_group = c < CELL_CHANNELS;
 #pragma unroll
-                    for (int j = 0; j < RUN_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
-                    if (inside && of_group) load_run(loaded[i][c], from);
+                    for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
+                    if (inside && of_group) load_columns(loaded[i][c], from);
                     from += (index_t)H * W;
                 }
             }
@@ -129,15 +129,15 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
                 const int row = first + i * ROWS_AT_ONCE;
                 if (row >= HALO_ROWS) break;
 #pragma unroll
-                for (int j = 0; j < RUN; ++j) {
-                    const int of_run = j;
+                for (int j = 0; j < LOAD_COLUMNS; ++j) {
+                    const int of_load = j;
                     unsigned words[CELL / 2];
 #pragma unroll
                     for (int c = 0; c < CELL; c += 2)
                         words[c / 2] =
-                            __byte_perm(word_of(loaded[i][c]), word_of(loaded[i][c + 1]),
-                            of_run % 2 ? 0x7632u : 0x5410u);
-                    *(uint2*)(at + row * ROW + (column + of_run) * CELL) = make_uint2(words[0], words[1]);
+                            __byte_perm(word_of(loaded[i][c], of_load), word_of(loaded[i][c + 1], of_load),
+                            of_load % 2 ? 0x7632u : 0x5410u);
+                    *(uint2*)(at + row * ROW + (column + of_load) * CELL) = make_uint2(words[0], words[1]);
                 }
             }
         }
@@ -181,7 +181,7 @@ __device__ __forceinline__ void store_filters(element* to, bool exists, int filt
 }
 
 // tensor cores
-__device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
+__device__ __forceinline__ unsigned wc_transpose_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_halves_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
@@ -273,7 +273,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
-            // found here, so that no filter's place is kept from tile to tile
+            // found here: compilers would find each filter's place ahead of all tiles, and keep it
             const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
@@ -286,13 +286,13 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         q = first_q + (m + run / 2) % STRIPS_ACROSS * STRIP_COLUMNS + run % 2 * PARTNER_COLUMNS
                         + stored % 8;
                     const bool inside = p < P && q < Q;
-                    const index_t at = (tile.image * K + warp_group * K_GROUP + k) * pixels_y + p * Q + q;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + k) * pixels_y + (index_t)p * Q + q;
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         const float4 sum = sums[m + i / 2][n];
                         words[i] =
-                            wc_turn_matrix(wc_floats_to_halves((i % 2 ? sum.z : sum.x), (i % 2 ? sum.w : sum.y)));
+                            wc_transpose_matrix(wc_floats_to_halves((i % 2 ? sum.z : sum.x), (i % 2 ? sum.w : sum.y)));
                     }
                     store_filters(y + at, inside, 8, words, pixels_y, lane);
                 }

@@ -13,8 +13,8 @@
 //
 // Four taps of four channels are the sixteen products of an instruction of the tensor cores. A block copies the pixels
 // that its outputs' windows cover to shared memory; there a lane finds the channels of its tap by one load. Pixels are
-// the rows of a product and filters its columns, until matrices of sums are turned over, so that four lanes can store
-// what lies side by side.
+// the rows of a product and filters its columns, and matrices of sums are transposed in the end, so that four lanes can
+// store what lies side by side.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 32;                           // channels of y
 constexpr int C_GROUP = 3;                      // channels of a group
@@ -30,7 +30,7 @@ constexpr int TILE_Q = 16;                      // output columns of it
 constexpr int BLOCKS = 4;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 3;                       // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 3;                       // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 4;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
@@ -41,14 +41,14 @@ constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a 
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 33;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 36;                // input columns, in whole runs
+constexpr int HALO_COLUMNS = 36;                // input columns, as they are loaded
 constexpr int PLANE = 1189;                     // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
-constexpr int RUN = 4;                          // columns that are copied at a time,
-constexpr int RUN_WORDS = 2;                    // which are so many words,
-constexpr int ROW_RUNS = 9;                     // and of a row of pixels so many runs
-constexpr int TURN_RUNS = 4;                    // runs that lie in all banks together
-// columns ahead of a tile's first window, so that runs begin where memory is aligned
+constexpr int LOAD_COLUMNS = 4;                 // columns of a channel that a thread loads at once,
+constexpr int LOAD_WORDS = 2;                   // words of them
+constexpr int ROW_LOADS = 9;                    // such loads of a row of pixels
+constexpr int BANK_LOADS = 4;                   // loads whose cells lie in all banks together
+// columns ahead of a tile's first window, so that loads begin where memory is aligned
 constexpr int LEAD = 3;
 constexpr int ROW_PIECES = 9;                   // of a row of pixels,
 constexpr int ROW_THREADS = 9;                  // threads that copy such a row,
@@ -86,20 +86,20 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S + LEAD) * CELL;
 }
 
-// RUN columns of a channel that lie side by side in x, two to a word.
-__device__ __forceinline__ void load_run(unsigned (&run)[RUN_WORDS], const element* from) {
+// LOAD_COLUMNS columns of a channel that lie side by side in x, two to a word.
+__device__ __forceinline__ void load_columns(unsigned (&loaded)[LOAD_WORDS], const element* from) {
     const uint2 words = __ldg((const uint2*)from);
-    run[0] = words.x;
-    run[1] = words.y;
+    loaded[0] = words.x;
+    loaded[1] = words.y;
 }
 
-// The word that has one of them: chosen, since words that are indexed by what is not constant lie in local memory.
-__device__ __forceinline__ unsigned word_of(const unsigned (&run)[RUN_WORDS], int column) {
-    return column / 2 ? run[1] : run[0];
+// The word that has one of them. Chosen: an index that is not constant would put the words in local memory.
+__device__ __forceinline__ unsigned word_of(const unsigned (&loaded)[LOAD_WORDS], int column) {
+    return column / 2 ? loaded[1] : loaded[0];
 }
 
-// The pixels that a tile's windows cover. A thread loads the channels of a cell, RUN columns of each, of BATCH rows of
-// pixels before it stores the first; outside of the image nothing is read.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, LOAD_COLUMNS columns of each, of BATCH
+// rows of pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int first_row = threadIdx.x / ROW_THREADS;
@@ -107,18 +107,18 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
     const int top = tile.p * STRIDE_H - PAD_TOP, left = tile.q * STRIDE_W - PAD_LEFT - LEAD;
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
-        const int column = number % ROW_RUNS * RUN, piece = number / ROW_RUNS;
-        // and the cell's first channel in it
+        const int column = number % ROW_LOADS * LOAD_COLUMNS, piece = number / ROW_LOADS;
+        // the piece's group, and its first channel there
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
         const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
-        // neighbouring lanes store their columns in different orders, so that they do not meet in a bank
-        const int turn = number % ROW_RUNS / TURN_RUNS % 4;
+        // neighbouring lanes store their columns in other orders, so that few of them meet in a bank
+        const int turn = number % ROW_LOADS / BANK_LOADS % 4;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
-            unsigned loaded[BATCH][CELL][RUN_WORDS];
+            unsigned loaded[BATCH][CELL][LOAD_WORDS];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
@@ -128,8 +128,8 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
                 for (int c = 0; c < CELL; ++c) {
                     const bool of_group = c < CELL_CHANNELS;
 #pragma unroll
-                    for (int j = 0; j < RUN_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
-                    if (inside && of_group) load_run(loaded[i][c], from);
+                    for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
+                    if (inside && of_group) load_columns(loaded[i][c], from);
                     from += (index_t)H * W;
                 }
             }
@@ -138,15 +138,15 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
                 const int row = first + i * ROWS_AT_ONCE;
                 if (row >= HALO_ROWS) break;
 #pragma unroll
-                for (int j = 0; j < RUN; ++j) {
-                    const int of_run = j ^ turn;
+                for (int j = 0; j < LOAD_COLUMNS; ++j) {
+                    const int of_load = j ^ turn;
                     unsigned words[CELL / 2];
 #pragma unroll
                     for (int c = 0; c < CELL; c += 2)
                         words[c / 2] =
-                            __byte_perm(word_of(loaded[i][c], of_run), word_of(loaded[i][c + 1], of_run),
-                            of_run % 2 ? 0x7632u : 0x5410u);
-                    *(uint2*)(at + row * ROW + (column + of_run) * CELL) = make_uint2(words[0], words[1]);
+                            __byte_perm(word_of(loaded[i][c], of_load), word_of(loaded[i][c + 1], of_load),
+                            of_load % 2 ? 0x7632u : 0x5410u);
+                    *(uint2*)(at + row * ROW + (column + of_load) * CELL) = make_uint2(words[0], words[1]);
                 }
             }
         }
@@ -172,7 +172,7 @@ __device__ __forceinline__ void store_some(element* to, uint4 eight, int count) 
 }
 
 // tensor cores
-__device__ __forceinline__ unsigned wc_turn_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
+__device__ __forceinline__ unsigned wc_transpose_matrix(unsigned word) { unsigned turned; asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(turned) : "r"(word)); return turned; }
 __device__ __forceinline__ void wc_mma_bfloat16s_16(float4& c, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) { asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 { %0, %1, %2, %3}, { %4, %5, %6, %7}, { %8, %9}, { %0, %1, %2, %3};" : "+f"(c.x), "+f"(c.y), "+f"(c.z), "+f"(c.w) : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1)); }
 __device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 
@@ -264,30 +264,31 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
-            // found here, so that no filter's place is kept from tile to tile
+            // found here: compilers would find each filter's place ahead of all tiles, and keep it
             const index_t pixels_y = wc_settled(P * Q);
 #pragma unroll
             for (int n = 0; n < BLOCKS; ++n) {
                 const int k = n * 8;                        // the first of eight filters of the group
-                const int one = k + lane / 4;               // of which this lane has one when matrices are turned over
-                const int two = k + lane % 4 * 2;           // and two before
+                const int stored_k = k + lane / 4;          // this lane's when matrices are transposed
+                const int summed_k = k + lane % 4 * 2;      // this lane's, with the next, before
                 float biases[2];
 #pragma unroll
                 for (int i = 0; i < 2; ++i) biases[i] =
-                    wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + two + i));
+                    wc_bfloat16_to_float(__ldg(bias + warp_group * K_GROUP + summed_k + i));
 #pragma unroll
                 for (int m = 0; m < STRIPS; m += 2) {
                     // where this lane stores eight columns of a run
                     const int run = lane % 4;
                     const int p = first_p + (m + run / 2), q = first_q + run % 2 * PARTNER_COLUMNS;
                     const bool inside = p < P;
-                    const index_t at = (tile.image * K + warp_group * K_GROUP + one) * pixels_y + p * Q + q;
+                    const index_t at = (tile.image * K + warp_group * K_GROUP + stored_k) * pixels_y + (index_t)p * Q
+                        + q;
                     unsigned words[4];
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {
                         const float4 sum = sums[m + i / 2][n];
                         words[i] =
-                            wc_turn_matrix(wc_floats_to_bfloat16s(finish((i % 2 ? sum.z : sum.x), biases[0]),
+                            wc_transpose_matrix(wc_floats_to_bfloat16s(finish((i % 2 ? sum.z : sum.x), biases[0]),
                             finish((i % 2 ? sum.w : sum.y), biases[1])));
                     }
                     const uint4 eight = regroup(words[0], words[1], words[2], words[3], lane % 4);

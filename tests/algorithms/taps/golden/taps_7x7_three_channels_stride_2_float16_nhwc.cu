@@ -29,7 +29,7 @@ constexpr int TILE_Q = 8;                       // output columns of it
 constexpr int BLOCKS = 8;                       // times eight filters of a group in a tile
 constexpr int CELL = 4;                         // channels of a pixel that lie side by side in shared memory
 constexpr int CHUNK_CELLS = 4;                  // cells that an instruction takes
-constexpr int CHUNKS = 13;                      // instructions of an output: all taps of all cells
+constexpr int CHUNKS = 13;                      // of sixteen products of an output: all taps of all cells
 constexpr int STRIPS = 2;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 1;                  // of so many groups
 constexpr int PARTNER_ROWS = 2;                 // rows from a strip's first run to its second
@@ -100,7 +100,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll 1
     for (int number = threadIdx.x % ROW_THREADS; number < ROW_PIECES; number += ROW_THREADS) {
         const int column = number;
-        // and the cell's first channel in it
+        // the piece's group, and its first channel there
         const int group = first_group;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
