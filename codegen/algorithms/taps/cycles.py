@@ -10,8 +10,8 @@ from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, halo, is_copied,
-                       lies_together, line_loads, matrices, piece_of, pixel_pieces, row_copies, run_of)
+from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, copy_turns, halo,
+                       is_copied, lies_together, line_loads, matrices, piece_of, pixel_pieces, run_of)
 from .numbers import batch_of, holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
@@ -81,8 +81,8 @@ def cycles(spec: KernelSpec, options: TapsOptions, shape: ConvShape) -> float:
 
 def _turns(spec: KernelSpec, options: TapsOptions) -> int:
     """Times that a block waits for what its threads have loaded of a tile, where they store it themselves."""
-    row_pieces, row_threads, rows_at_once = row_copies(spec, options)
-    return -(-row_pieces // row_threads) * -(-halo(spec, options)[0] // (rows_at_once * batch_of(spec, options)))
+    across, down = copy_turns(spec, options)
+    return across * -(-down // batch_of(spec, options))
 
 
 def _rates(spec: KernelSpec, options: TapsOptions) -> Rates:
@@ -111,13 +111,11 @@ def _shared_sectors(options: TapsOptions, shape: ConvShape) -> float:
 def _tile_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
     """Of a multiprocessor that has other blocks to turn to."""
     rows, columns = halo(spec, options)
-    row_pieces, row_threads, rows_at_once = row_copies(spec, options)
-    copies = options.warps * -(-row_pieces // row_threads) * -(-rows // rows_at_once)
+    copies = options.warps * math.prod(copy_turns(spec, options))
     channels = spec.channels * options.groups_tile
     lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
     copy = rates.copy if is_copied(spec, options) else rates.channel * cell_of(spec) + rates.put * run_of(spec, options)
-    came = (copy * copies
-            + rates.sector * lines * (spec.dtype.itemsize * width / SECTOR_BYTES + 1))
+    came = (copy * copies + rates.sector * lines * (spec.dtype.itemsize * width / SECTOR_BYTES + 1))
     items = options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
     return came + -(-items // options.warps) * options.warps * _item_cycles(spec, options, rates)
 

@@ -178,6 +178,12 @@ def row_copies(spec: KernelSpec, options: TapsOptions) -> tuple[int, int, int]:
     return pieces, of_row, threads // of_row
 
 
+def copy_turns(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
+    """Times that a block's threads go to further pieces of a row, and to further rows."""
+    pieces, of_row, rows_at_once = row_copies(spec, options)
+    return -(-pieces // of_row), -(-halo(spec, options)[0] // rows_at_once)
+
+
 def blocks_of_groups(spec: KernelSpec, options: TapsOptions) -> int:
     """Blocks that share out the groups."""
     return -(-spec.groups // options.groups_tile)

@@ -11,9 +11,10 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
-                       chunks_of, halo, is_copied, is_guarded, items_of, joined_spec, lead_of, lies_together, lines_of,
-                       loaded_columns, matrices, octets_of, phases_of, piece_of, pitch_of, pixel_pieces, plane_of,
-                       row_copies, run_of, runs_of, sets_of, store_width, strip_sets, strips_of, widest_copy)
+                       chunks_of, copy_turns, halo, is_copied, is_guarded, items_of, joined_spec, lead_of,
+                       lies_together, lines_of, loaded_columns, matrices, octets_of, phases_of, piece_of, pitch_of,
+                       pixel_pieces, plane_of, row_copies, run_of, runs_of, sets_of, store_width, strip_sets,
+                       strips_of, widest_copy)
 from .options import TapsOptions
 
 LOADED_WORDS = 32               # registers of what a thread loads before it stores the first of it
@@ -145,7 +146,7 @@ def load_words(spec: KernelSpec, options: TapsOptions) -> int:
 
 def batch_of(spec: KernelSpec, options: TapsOptions) -> int:
     """Rows of pixels that a thread loads at a time, where pixels go through registers."""
-    turns = -(-halo(spec, options)[0] // row_copies(spec, options)[2])
+    turns = copy_turns(spec, options)[1]
     at_once = LOADED_WORDS // (cell_of(spec) * load_words(spec, options))
     return -(-turns // -(-turns // at_once))
 

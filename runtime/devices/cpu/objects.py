@@ -33,7 +33,7 @@ PRIMITIVES = ("wc_half_to_float", "wc_float_to_half", "wc_bfloat16_to_float", "w
               "wc_copy_async_wait", "wc_copy_async_if_4", "wc_copy_async_if_8", "wc_copy_async_if_16",
               "wc_copy_async_zfill_4", "wc_copy_async_zfill_8", "wc_copy_async_zfill_16",
               "wc_copy_async_commit", "wc_copy_async_wait_group",
-              "wc_load_matrices_4", "wc_load_matrices_2", "wc_load_matrices_1", "wc_transpose_matrix",
+              "wc_load_matrices_4", "wc_load_matrices_2", "wc_transpose_matrix",
               "wc_mma_halves_16", "wc_mma_halves_8", "wc_mma_tf32s_8", "wc_mma_bfloat16s_16", "wc_mma_bfloat16s_8",
               "wc_mma_halves_pair", "wc_mma_bfloat16s_pair", "wc_mma_halves_sparse_32", "wc_mma_halves_sparse_16",
               "wc_mma_bfloat16s_sparse_32", "wc_mma_bfloat16s_sparse_16")

@@ -180,7 +180,7 @@ def test_shuffle_of_a_lane_that_is_not_there(body):
 
 @pytest.mark.parametrize("lanes, call", [("i >= 20", "wc_mma_halves_16(c, 0, 0, 0, 0, 0, 0)"),
                                          ("i == 3", "wc_mma_tf32s_8(c, 0, 0, 0, 0, 0, 0)"),
-                                         ("i < 16", "unsigned a; wc_load_matrices_1(a, x)")])
+                                         ("i < 16", "unsigned a, b; wc_load_matrices_2(a, b, x)")])
 def test_matrices_take_all_lanes(lanes, call):
     text = KERNEL + f"""k(const float* x, float* y) {{ const int i = threadIdx.x; float4 c = make_float4(0, 0, 0, 0);
         if ({lanes}) return; {call}; y[i] = c.x; }}"""

@@ -26,7 +26,7 @@
 //   wc_copy_async_commit      groups copies; .._wait_group waits for   -
 //                             all groups but the youngest few
 //   wc_load_matrices_4        8 x 8 matrices from shared memory to all   -
-//                             lanes (wc_load_matrices_2, _1 too)
+//                             lanes (wc_load_matrices_2 too)
 //   wc_transpose_matrix       rows of an 8 x 8 matrix for its columns    -
 //   wc_mma_halves_16          matrix product on tensor cores, added to   products exact, sums cut as a GPU
 //                             floats (_8, _pair, wc_mma_bfloat16s_...)   cuts them (mma.cpp); of sparse
@@ -178,11 +178,6 @@ __forceinline__ void wc_load_matrices_2(unsigned &a, unsigned &b, const void *ad
     if (wcpu_lane() < 16) row = *(const uint4 *)address;
     const uint4 words = wcpu_words_of(row, 0);
     a = words.x, b = words.y;
-}
-__forceinline__ void wc_load_matrices_1(unsigned &a, const void *address) {
-    uint4 row(0, 0, 0, 0);
-    if (wcpu_lane() < 8) row = *(const uint4 *)address;
-    a = wcpu_words_of(row, 0).x;
 }
 __forceinline__ unsigned wc_transpose_matrix(unsigned word) {
     return wcpu_words_of(wcpu_as_words(wcpu_rows_of_words(wcpu_self(), wcpu_as_row(word, 0, 0, 0), 1)), 0).x;

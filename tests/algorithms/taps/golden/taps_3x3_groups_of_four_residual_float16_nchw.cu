@@ -99,9 +99,6 @@ __device__ __forceinline__ void load_columns(unsigned (&loaded)[LOAD_WORDS], con
     loaded[0] = __ldg((const unsigned*)from);
 }
 
-// The word that has them.
-__device__ __forceinline__ unsigned word_of(const unsigned (&loaded)[LOAD_WORDS], int) { return loaded[0]; }
-
 // The pixels that a tile's windows cover. A thread loads the channels of a cell, LOAD_COLUMNS columns of each, of BATCH
 // rows of pixels before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
@@ -116,7 +113,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
-        const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
+        const element* const top_pixel = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
         // neighbouring lanes store their columns in other orders, so that few of them meet in a bank
         const int turn = number % ROW_LOADS / BANK_LOADS % 2;
@@ -127,13 +124,13 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
                 const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
-                const element* from = plane + (index_t)h * W;
+                const element* from = top_pixel + (index_t)h * W;
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
 #pragma unroll
                     for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
                     if (inside) load_columns(loaded[i][c], from);
-                    from += (index_t)H * W;
+                    from += (index_t)H * W;       // the next channel
                 }
             }
 #pragma unroll
@@ -147,8 +144,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 #pragma unroll
                     for (int c = 0; c < CELL; c += 2)
                         words[c / 2] =
-                            __byte_perm(word_of(loaded[i][c], of_load), word_of(loaded[i][c + 1], of_load),
-                            of_load % 2 ? 0x7632u : 0x5410u);
+                            __byte_perm(loaded[i][c][0], loaded[i][c + 1][0], of_load % 2 ? 0x7632u : 0x5410u);
                     *(uint4*)(at + row * ROW + (column + of_load) * CELL) =
                         make_uint4(words[0], words[1], words[2], words[3]);
                 }

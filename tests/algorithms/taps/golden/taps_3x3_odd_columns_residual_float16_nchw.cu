@@ -42,8 +42,6 @@ constexpr int HALO_ROWS = 18;                   // input rows that a tile's wind
 constexpr int HALO_COLUMNS = 18;                // input columns, as they are loaded
 constexpr int PLANE = 325;                      // pixels of a group's cell in shared memory
 constexpr int ROW = HALO_COLUMNS * CELL;        // elements from a row of pixels to the next in shared memory,
-constexpr int LOAD_COLUMNS = 1;                 // columns of a channel that a thread loads at once,
-constexpr int LOAD_WORDS = 1;                   // words of them
 constexpr int ROW_LOADS = 18;                   // such loads of a row of pixels
 constexpr int ROW_PIECES = 18;                  // of a row of pixels,
 constexpr int ROW_THREADS = 18;                 // threads that copy such a row,
@@ -85,16 +83,8 @@ __device__ __forceinline__ int offset_of(int chunk, int lane) {
     return (tap / S * HALO_COLUMNS + tap % S) * CELL;
 }
 
-// LOAD_COLUMNS columns of a channel that lie side by side in x, two to a word.
-__device__ __forceinline__ void load_columns(unsigned (&loaded)[LOAD_WORDS], const element* from) {
-    loaded[0] = __ldg(from);
-}
-
-// The word that has them.
-__device__ __forceinline__ unsigned word_of(const unsigned (&loaded)[LOAD_WORDS], int) { return loaded[0]; }
-
-// The pixels that a tile's windows cover. A thread loads the channels of a cell, LOAD_COLUMNS columns of each, of BATCH
-// rows of pixels before it stores the first; outside of the image nothing is read.
+// The pixels that a tile's windows cover. A thread loads the channels of a cell, one by one, of BATCH rows of pixels
+// before it stores the first; outside of the image nothing is read.
 __device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int first_group, int H,
         int W) {
     const int first_row = threadIdx.x / ROW_THREADS;
@@ -107,40 +97,31 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
-        const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
+        const element* const top_pixel = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
-            unsigned loaded[BATCH][CELL][LOAD_WORDS];
+            unsigned loaded[BATCH][CELL];
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
                 const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
-                const element* from = plane + (index_t)h * W;
+                const element* from = top_pixel + (index_t)h * W;
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
                     const bool of_group = c < CELL_CHANNELS;
-#pragma unroll
-                    for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
-                    if (inside && of_group) load_columns(loaded[i][c], from);
-                    from += (index_t)H * W;
+                    loaded[i][c] = inside && of_group ? (unsigned)__ldg(from) : OUTSIDE;
+                    from += (index_t)H * W;       // the next channel
                 }
             }
 #pragma unroll
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE;
                 if (row >= HALO_ROWS) break;
+                unsigned words[CELL / 2];
 #pragma unroll
-                for (int j = 0; j < LOAD_COLUMNS; ++j) {
-                    const int of_load = j;
-                    unsigned words[CELL / 2];
-#pragma unroll
-                    for (int c = 0; c < CELL; c += 2)
-                        words[c / 2] =
-                            __byte_perm(word_of(loaded[i][c], of_load), word_of(loaded[i][c + 1], of_load),
-                            of_load % 2 ? 0x7632u : 0x5410u);
-                    *(uint2*)(at + row * ROW + (column + of_load) * CELL) = make_uint2(words[0], words[1]);
-                }
+                for (int c = 0; c < CELL; c += 2) words[c / 2] = __byte_perm(loaded[i][c], loaded[i][c + 1], 0x5410u);
+                *(uint2*)(at + row * ROW + column * CELL) = make_uint2(words[0], words[1]);
             }
         }
     }

@@ -112,7 +112,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int group = first_group + piece;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
-        const element* const plane = x + (tile.image * C + group * C_GROUP) * H * W + w;
+        const element* const top_pixel = x + (tile.image * C + group * C_GROUP) * H * W + w;
         element* const at = to + piece * (PLANE * CELL);
         // neighbouring lanes store their columns in other orders, so that few of them meet in a bank
         const int turn = number % ROW_LOADS / BANK_LOADS % 4;
@@ -123,14 +123,14 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
                 const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
-                const element* from = plane + (index_t)h * W;
+                const element* from = top_pixel + (index_t)h * W;
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
                     const bool of_group = c < CELL_CHANNELS;
 #pragma unroll
                     for (int j = 0; j < LOAD_WORDS; ++j) loaded[i][c][j] = OUTSIDE;
                     if (inside && of_group) load_columns(loaded[i][c], from);
-                    from += (index_t)H * W;
+                    from += (index_t)H * W;       // the next channel
                 }
             }
 #pragma unroll

@@ -84,7 +84,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int group = first_group;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
-        const element* const pixels = x + (tile.image * H * W + w) * C + group * C_GROUP;
+        const element* const top_pixel = x + (tile.image * H * W + w) * C + group * C_GROUP;
         element* const at = to;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
@@ -93,9 +93,11 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
                 const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
+                const element* from = top_pixel + (index_t)h * W * C;
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
-                    loaded[i][c] = inside ? (unsigned)__ldg(pixels + (index_t)h * W * C + c) : BORDER;
+                    loaded[i][c] = inside ? (unsigned)__ldg(from) : BORDER;
+                    from += 1;       // the next channel
                 }
             }
 #pragma unroll

@@ -104,7 +104,7 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const int group = first_group;
         const int w = left + column;
         const bool exists = (unsigned)w < (unsigned)W;
-        const element* const pixels = x + (tile.image * H * W + w) * C + group * C_GROUP;
+        const element* const top_pixel = x + (tile.image * H * W + w) * C + group * C_GROUP;
         element* const at = to;
 #pragma unroll 1
         for (int first = first_row; first < HALO_ROWS; first += ROWS_AT_ONCE * BATCH) {
@@ -113,10 +113,12 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
             for (int i = 0; i < BATCH; ++i) {
                 const int row = first + i * ROWS_AT_ONCE, h = top + row;
                 const bool inside = exists && row < HALO_ROWS && (unsigned)h < (unsigned)H;
+                const element* from = top_pixel + (index_t)h * W * C;
 #pragma unroll
                 for (int c = 0; c < CELL; ++c) {
                     const bool of_group = c < CELL_CHANNELS;
-                    loaded[i][c] = inside && of_group ? (unsigned)__ldg(pixels + (index_t)h * W * C + c) : OUTSIDE;
+                    loaded[i][c] = inside && of_group ? (unsigned)__ldg(from) : OUTSIDE;
+                    from += 1;       // the next channel
                 }
             }
 #pragma unroll
