@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Protocol
@@ -24,9 +25,10 @@ from .batch import assumed_batch
 from .classes import dataclass, replace
 from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
-from .hardware import Arch
+from .hardware import LANES, Arch
 from .numerics import Accumulator, Precision
 from .options import choices, with_settings
+from .parts.occupancy import thread_registers
 from .plan import KernelPlan
 from .registry import algorithm as _row, serving
 from .request import Request, Settings, settings_of
@@ -250,6 +252,20 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     return row.plan(spec, with_settings(row.defaults(spec, shape), values))
+
+
+def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
+    """The plan with as many blocks less beside each other on a multiprocessor as give a thread more registers; None
+    where its plan values say no such number, or a thread has all that it can have."""
+    blocks = getattr(made.options, "min_blocks", 1)
+    warps = max(-(-math.prod(launch.block) // LANES) for launch in made.program.launches)
+    fewer = (less for less in range(blocks - 1, 0, -1)
+             if thread_registers(warps, less) > thread_registers(warps, blocks))
+    least = next(fewer, None)
+    try:
+        return None if least is None else plan(made.spec, {**made.settings(), "min_blocks": least})
+    except UnsupportedSpec:
+        return None
 
 
 def _by_forward_layer(spec: KernelSpec, values: Mapping[str, Any], shape: ConvShape | None) -> KernelPlan:

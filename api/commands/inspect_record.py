@@ -29,10 +29,11 @@ def inspect_record(request: LayerRequest, plan: KernelPlan, *, source: bool = Tr
     from warpconv.runtime.build.templates import laid_over, source_of
 
     from .edited import changed_lines
-    offered = choices(plan.options)
-    measured, reason = (measured_record(plan, request.shape, source=edited) if measure else (None, "switched off"))
     built, compiled_reason = _built(plan if edited is None else Text.given(plan.spec, plan.program, edited), ptx,
                                     needed=ptx or sass)
+    plan = _as_built(plan, built)
+    offered = choices(plan.options)
+    measured, reason = (measured_record(plan, request.shape, source=edited) if measure else (None, "switched off"))
     instructions, sass_reason = _sass(built) if sass and built else (None, compiled_reason if sass else None)
     return InspectRecord(
         layer=str(request.shape), assumed=request.assumed, algorithm=plan.spec.algorithm, arch=str(plan.spec.arch),
@@ -110,6 +111,16 @@ def _built(plan: KernelPlan | Text, ptx: bool, *, needed: bool) -> tuple[BuiltKe
         if needed and isinstance(error, CompileError):
             raise
         return None, str(worded(error))
+
+
+def _as_built(plan: KernelPlan, built: BuiltKernel | None) -> KernelPlan:
+    """The plan, or that with fewer blocks beside each other that was built in its place, and says so."""
+    from warpconv.codegen.classes import replace
+    if built is None or not callable(built.plan):
+        return plan
+    made = built.plan()
+    fewer = f"min_blocks = {made.options.min_blocks}, since compilers spill registers with {plan.options.min_blocks}"
+    return replace(made, notes=(*made.notes, fewer))
 
 
 def _compiled_rows(built: BuiltKernel | None) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ What differs is the Target: a CUDA compiler here, the C++ compiler of the CPU de
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -29,6 +30,7 @@ from .templates import laid_over, source_of
 _log = logging.getLogger("warpconv.build")
 
 SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
+MOST_FEWER = 3  # times that a kernel which spills is compiled with one block less on a multiprocessor
 FORM = "2"      # of what an entry notes: one of another form, which this version cannot read, is another entry
 
 
@@ -67,6 +69,13 @@ class Text:
 
         return cls(spec=spec, program=program, settings=json.loads(identity["plan"]), identity=identity, render=render,
                    no_spills=note["no_spills"])
+
+    def with_fewer_blocks(self, settings: env.Settings) -> Text | None:
+        """The text of the same kernel with one block less beside each other, where its plan has several."""
+        from warpconv.codegen.resolution import with_fewer_blocks
+        plan = self.plan() if callable(self.plan) else self.plan
+        fewer = None if plan is None else with_fewer_blocks(plan)
+        return None if fewer is None else Text.of(fewer, settings)
 
     def to_note(self) -> dict[str, Any]:
         """What finds the text's kernel again, JSON-able."""
@@ -129,7 +138,8 @@ class CudaTarget:
 @dataclass(frozen=True, kw_only=True)
 class BuiltKernel:
     """Everything needed to load and run a kernel: no planner, template or compiler from here on. ``path``: the folder
-    of its files; what a compiler for GPUs made of it is ``compiled``."""
+    of its files; what a compiler for GPUs made of it is ``compiled``. ``plan`` is the one that was asked for, or, where
+    its kernel spilled, the one with fewer blocks on a multiprocessor that was built in its place."""
 
     spec: KernelSpec
     settings: Mapping[str, Any]
@@ -138,6 +148,7 @@ class BuiltKernel:
     compiled: Compiled | None
     path: Path | None = None
     entry: Entry | None = None      # of the cache, whose bytes were verified
+    plan: KernelPlan | Callable[[], KernelPlan] | None = None
 
     def to_meta(self) -> dict[str, Any]:
         """All but the files, JSON-able."""
@@ -157,6 +168,9 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     """The compiled kernel of a plan, or of a text, for a target (None: the CUDA compiler ``kind``, or that of the
     settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
+    Where compilers spill, the kernel is planned and compiled anew with up to three blocks less beside each other on a
+    multiprocessor (plan value ``min_blocks``); one that does not spill is kept in the place of what was asked for.
+
     Raises KernelNotBuilt where compiling is off and it is in no cache, ToolNotFound where there is no compiler,
     CompileError where the source is refused or, with WARPCONV_FAIL_ON_SPILLS, spills though its plan promises not to.
     """
@@ -173,10 +187,23 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
                              command=text.command() if text.command else None)
     chosen = target or CudaTarget(compilers.choose(kind, settings), ptx)
 
-    def made(folder: Path) -> Mapping[str, Any]:
-        source = text.render()
+    def compiled(made: Text, folder: Path) -> Mapping[str, Any]:
+        source = made.render()
         (folder / SOURCE).write_text(source, encoding="utf-8")
-        return {**chosen.compile(text, source, folder, cache, settings), **_description(text)}
+        return {**chosen.compile(made, source, folder, cache, settings), **_description(made)}
+
+    def made(folder: Path) -> Mapping[str, Any]:
+        meta, fewer = compiled(text, folder), text
+        if not _spills(meta):
+            return meta
+        for _ in range(MOST_FEWER):
+            if (fewer := fewer.with_fewer_blocks(settings)) is None:
+                break
+            if not _spills(meta := compiled(fewer, folder)):
+                _log.info("%s for %s spills and is built with min_blocks = %d", text.spec.name, text.spec.arch,
+                          fewer.settings["min_blocks"])
+                return meta
+        return compiled(text, folder)           # no better with fewer blocks: as it was asked for
 
     key = _key(text, chosen, settings)
     for place in (cache, cache, DiskCache(enabled=False)):
@@ -219,14 +246,27 @@ def _cuda_targets(kind: CompilerKind | None, ptx: bool, settings: env.Settings) 
     return [CudaTarget(one, ptx) for one in kinds]
 
 
+def _spills(meta: Mapping[str, Any]) -> bool:
+    """Whether a CUDA compiler reports it of a kernel."""
+    return any(entry["spill_stores"] or entry["spill_loads"] for entry in meta.get("entries", ()))
+
+
 def _from_entry(text: Text, target: Target, entry: Entry) -> BuiltKernel | None:
     """The entry's kernel; None if it is not of the expected form, which is a miss like any other defect."""
     try:
-        return BuiltKernel(spec=text.spec, settings=entry.meta["settings"], program=text.program, path=entry.path,
+        settings, program, plan = entry.meta["settings"], text.program, text.plan
+        if text.settings and settings != encode(dict(text.settings)):       # with fewer blocks
+            program, plan = decode(Program, entry.meta["program"]), functools.partial(_planned, text.spec, settings)
+        return BuiltKernel(spec=text.spec, settings=settings, program=program, path=entry.path, plan=plan,
                            entry=entry, source=entry.read(SOURCE).decode(), compiled=target.compiled(entry))
     except (WarpconvError, KeyError, TypeError, ValueError) as error:
         _log.info("cache entry %s is not usable: %s", entry.key, error)
         return None
+
+
+def _planned(spec: KernelSpec, settings: Mapping[str, Any]) -> KernelPlan:
+    from warpconv.codegen.resolution import plan
+    return plan(spec, settings)
 
 
 def _checked(built: BuiltKernel, text: Text, settings: env.Settings) -> BuiltKernel:

@@ -254,10 +254,10 @@ def _load_cuda(text: Text, ordinal: int) -> Kernel:
     from warpconv.runtime.build.pipeline import build
     from warpconv.runtime.devices.cuda.backend import CudaBackend
     built = build(text)
-    loaded = CudaBackend(text.program, built.compiled.cubin, ordinal)
+    loaded = CudaBackend(built.program, built.compiled.cubin, ordinal)
     loaded.load()
     _forget_modules_at_exit()
-    return Kernel(text.spec, text.program, loaded, source=built.source, report=built.compiled, plan=text.plan)
+    return Kernel(built.spec, built.program, loaded, source=built.source, report=built.compiled, plan=built.plan)
 
 
 def _from_packs(ask: Ask) -> Kernel | None:

@@ -1,12 +1,17 @@
 """One way and one key from plan to binary, whatever the device."""
 
 import dataclasses
+import json
+import re
 
 import pytest
 
 from tests import checks
 from tests.runtime import device_object
+from tests.runtime.pack.pack_tools import FakeCompiler
 from warpconv.codegen.errors import KernelNotBuilt
+from warpconv.codegen.parts.occupancy import thread_registers
+from warpconv.codegen.resolution import plan as planned_again, with_fewer_blocks
 from warpconv.codegen.serialise import plan_identity
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime import env
@@ -95,7 +100,6 @@ def test_a_text_that_is_there_is_found_by_the_text(tmp_path, monkeypatch):
 
 
 def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
-    from tests.runtime.pack.pack_tools import FakeCompiler
     cache = DiskCache(tmp_path)
     monkeypatch.setattr(compilers, "compile_source", FakeCompiler())
     monkeypatch.setattr(compilers, "choose", lambda kind=None, settings=None: CompilerKind.NVRTC)
@@ -106,6 +110,62 @@ def test_where_no_compiler_is_any_ones_kernel_will_do(tmp_path, monkeypatch):
 
     monkeypatch.setattr(compilers, "choose", none)
     assert build(PLAN, cache=cache).path == built.path
+
+
+class SpillingCompiler:
+    """Stands in for compile_source: what is told to leave registers for more than ``most`` blocks spills."""
+
+    def __init__(self, most):
+        self.most, self.blocks, self._compile = most, [], FakeCompiler()
+
+    def __call__(self, text, **options):
+        self.blocks.append(max(int(found) for found in re.findall(r"__launch_bounds__\(\w+, (\d+)\)", text)))
+        self._compile.spilling, self._compile.spilled = "_", 8 if self.blocks[-1] > self.most else 0
+        return self._compile(text, **options)
+
+
+STAYING = checks.planned(ConvShape(n=8, c=32, k=64, h=56, w=56, r=3, s=3, padding=1, dtype="float16", layout="NHWC"),
+                         "taps", {"warps": 4, "min_blocks": 4})     # its grid is what a chip holds of its blocks
+
+
+def blocks_of(kernel):
+    return kernel.settings["min_blocks"], kernel.program.steps[0].grid[0]
+
+
+def test_a_kernel_that_spills_is_built_with_fewer_blocks_beside_each_other(tmp_path, monkeypatch):
+    compiler, cache = SpillingCompiler(most=2), DiskCache(tmp_path)
+    monkeypatch.setattr(compilers, "compile_source", compiler)
+    assert STAYING.options.min_blocks == 4
+    built = build(STAYING, CudaTarget(CompilerKind.NVRTC), cache=cache)
+    assert compiler.blocks == [4, 3, 2]
+    assert blocks_of(built)[0] == 2 and blocks_of(built)[1] != STAYING.program.steps[0].grid[0]
+    assert ", 2)" in built.source and not any(entry.spills for entry in built.compiled.entries)
+    assert built.plan().settings() == {**STAYING.settings(), "min_blocks": 2} == dict(built.settings)
+    assert built.plan().program == built.program
+
+    monkeypatch.setattr(compilers, "compile_source", lambda *_, **__: pytest.fail("it is in the cache"))
+    again = build(STAYING, CudaTarget(CompilerKind.NVRTC), cache=cache)
+    assert (again.source, again.program, again.settings) == (built.source, built.program, built.settings)
+    noted = Text.noted(json.loads(json.dumps(Text.of(STAYING).to_note())))
+    assert build(noted, CudaTarget(CompilerKind.NVRTC), cache=cache).program == built.program
+
+
+def test_what_spills_with_fewer_blocks_too_is_built_as_it_was_asked_for(tmp_path, monkeypatch):
+    compiler = SpillingCompiler(most=0)
+    monkeypatch.setattr(compilers, "compile_source", compiler)
+    built = build(STAYING, CudaTarget(CompilerKind.NVRTC), cache=DiskCache(tmp_path))
+    assert compiler.blocks == [4, 3, 2, 1, 4]
+    assert built.program is STAYING.program and built.plan is STAYING
+    assert any(entry.spills for entry in built.compiled.entries)
+
+
+def test_blocks_are_fewer_where_that_gives_registers():
+    fewer = with_fewer_blocks(STAYING)
+    warps = STAYING.options.warps
+    assert thread_registers(warps, fewer.options.min_blocks) > thread_registers(warps, STAYING.options.min_blocks)
+    assert with_fewer_blocks(planned_again(STAYING.spec, {**STAYING.settings(), "min_blocks": 1})) is None
+    assert with_fewer_blocks(checks.planned(ConvShape(c=64, k=64, h=8, w=8, r=1, s=1, dtype="float16", layout="NHWC"),
+                                            "wgmma", arch="sm_90a")) is None      # no plan value says how many
 
 
 @pytest.mark.long

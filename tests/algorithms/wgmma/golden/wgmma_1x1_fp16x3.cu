@@ -578,20 +578,19 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             }
 
             // the sums to where they belong
-            const int lane_pixel = lane % 4 * 2;
 #pragma unroll
             for (int i = 0; i < SUMS; i += 4) {
+                const int lane_pixel = lane % 4 * 2;
 #pragma unroll
                 for (int next = 0; next < 2; ++next) {
                     const int pixel = output_of(i * 2 + lane_pixel + next, first_pixel, pixels);
-                    if (pixel < 0) continue;
 #pragma unroll
                     for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                         for (int lower = 0; lower < 2; ++lower) {
                             const int k = m * 64 + warp * 16 + lane / 4 + lower * 8;
                             const index_t at = (index_t)pixel * K + k;
-                            y[at] = finish(sums[m][i + lower * 2 + next], residual[at]);
+                            if (pixel >= 0) y[at] = finish(sums[m][i + lower * 2 + next], residual[at]);
                         }
                     }
                 }

@@ -641,21 +641,21 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 }
             }
 
-            // the sums to where they belong, which is worked out for each tile: kept in registers it would be too much
-            const int lane_pixel = wc_settled(lane % 4 * 2);
+            // the sums to where they belong, which is worked out anew for each eight pixels: kept in registers it would
+            // be too much
 #pragma unroll
             for (int i = 0; i < SUMS; i += 4) {
+                const int lane_pixel = wc_settled(lane % 4 * 2);
 #pragma unroll
                 for (int next = 0; next < 2; ++next) {
                     const int pixel = output_of(i * 2 + lane_pixel + next, image, first_p, first_q, P, Q);
-                    if (pixel < 0) continue;
 #pragma unroll
                     for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll
                         for (int lower = 0; lower < 2; ++lower) {
                             const int k = first_filter + m * 64 + warp * 16 + lane / 4 + lower * 8;
                             const index_t at = (index_t)pixel * K + k;
-                            y[at] = finish(sums[m][i + lower * 2 + next], biases[m][lower]);
+                            if (pixel >= 0) y[at] = finish(sums[m][i + lower * 2 + next], biases[m][lower]);
                         }
                     }
                 }
