@@ -13,12 +13,11 @@ from warpconv.codegen.hardware import LANES, QUARTERS
 from warpconv.codegen.parts.first_layers import Stores, beside
 from warpconv.codegen.parts.lines import lanes_for, line_width
 from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths, whole_rows
-from warpconv.codegen.parts.wgmma import ROWS
+from warpconv.codegen.parts.wgmma import COLUMN_UNIT, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WIDE, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, halo,
-                      is_odd, is_split, line_rounds, line_words, lines_at_once, more_registers, planned_registers,
+from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WIDE, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, is_odd, is_split, line_rounds, line_words, lines_at_once, more_registers, planned_registers,
                       sets_of, shared_bytes, steps_of, store_width, tile_lines)
 from .options import TapsFloat32Options
 
@@ -32,36 +31,38 @@ WHOLE_ROWS = (16, 32, 56, 64, 112, 128)     # columns of tiles of whole rows whe
 WIDER = 32                          # fewer than so many more than y's where they are,
 STAGED_OUTPUTS = (128, 512)         # and outputs of such tiles,
 TOGETHER = (1, 2, 4)                # of which so many times 64 are put together
+SHARES = (1, 2)                     # of a tile's filters, of split factors
 FILTERS = (16, 32, 48, 64, 96, 128)
 MOST_PASSES = 4
 TILE_COUNTS = 2                     # of filters' tiles: as few as fit, and the next
-# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 2,528 plans of 17 layers (first layers of 1 to 12 channels; batch
-# 128 to 1, both layouts, fp16x3 and tf32), timed on an H200 on 2026-11-27: of these the plan that is chosen takes 1.07
-# times as long as the quickest in the mean
-DEPTH_CYCLES, COLUMN_CYCLES = 37.9, 0.183   # of an instruction's factors: their loads, and each filter's products
-SUMS_CYCLES = 12.3          # of eight filters' sums of a step, added to the others
-STORE_CYCLES = {Layout.NHWC: 18.3, Layout.NCHW: 94.1}      # of eight filters of 64 outputs, beside memory's
-SHORT_SHARE = 0.24          # and so much more in NCHW where runs lie in two rows
+# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 643 plans of 42 layers (first layers of 1 to 12 channels; batch
+# 128 to 1, both layouts, fp16x3 and tf32; directly stored and put together), timed on an H200 on 2026-11-30: of these
+# the plan that is chosen takes 1.02 times as long as the quickest in the mean (1.26 at most). Lines that are copied by
+# pieces, at borders that show the image, are estimated as zeros are
+DEPTH_CYCLES, COLUMN_CYCLES = 39.7, 0.237   # of an instruction's factors: their loads, and each filter's products
+SUMS_CYCLES = 13.8          # of eight filters' sums of a step, added to the others
+SHARE_CYCLES = 32.0         # of a step's second share of filters, beside its products and sums
+STORE_CYCLES = {Layout.NHWC: 5.45, Layout.NCHW: 82.1}      # of eight filters of 64 outputs, beside memory's
+SHORT_SHARE = 0.609         # and so much more in NCHW where runs lie in two rows
 NARROW_SHARE = 0.3          # and for each store besides, in NHWC (not measured)
-TILE_CYCLES, RAW_CYCLES = 879.0, 265.0      # of a tile's way to halves, and more where one is copied after the other
-COPY_CYCLES, SPLIT_CYCLES = 49.0, 94.9      # of a warp's copies of 16 bytes, and of its words of halves,
-COPIERS_POWER = 0.442       # more of twice as many warps
-PLAIN_SHARE, ODD_SHARE = 0.8, 1.5           # so much of these without a low part, with two copies of a line
-SHIFT_SHARE = 0.395         # more tiles that two shifts copy
-TILE_POWER, FEW_POWER = 1.5, 1.4    # how far the longer of a tile's way to halves and its products hides the other,
+TILE_CYCLES, RAW_CYCLES = 889.0, 20.1       # of a tile's way to halves, and more where one is copied after the other
+COPY_CYCLES, SPLIT_CYCLES = 30.5, 94.9      # of a thread's copies of lines, and of a warp's words of halves,
+COPIERS_POWER = 0.481       # more of twice as many warps
+PLAIN_SHARE, ODD_SHARE = 0.77, 2.54         # so much of these without a low part, with two copies of a line
+SHIFT_SHARE = 0.394         # more tiles that two shifts copy
+TILE_POWER, FEW_POWER = 1.5, 1.45   # how far the longer of a tile's way to halves and its products hides the other,
                             # and where each group has one buffer
-START_CYCLES = 2000.0
-MEMORY_SHARE = 1.07         # of the bytes, at the speed of a copy
-MEMORY_POWER = 1.61         # how far the longer of memory and arithmetic hides the other
+START_CYCLES = 2470.0
+MEMORY_SHARE = 1.01         # of the bytes, at the speed of a copy
+MEMORY_POWER = 2.03         # how far the longer of memory and arithmetic hides the other
 PARTLY = PartlyStored(whole=1.22, narrow=2.92, power=0.4, kept=0.5)
 MOST_PARTLY = 256           # outputs of a tile where rows of y begin inside of sectors: of larger ones some took 1.2
                             # times as long
-# Where outputs are put together, fitted to 668 timings of 27 layers whose rows begin anywhere (2026-11-29): what is
-# chosen takes 1.05 times as long as the quickest in the mean
-STAGED_CYCLES, TOGETHER_CYCLES = 50.7, 861.0    # of eight filters of 64 outputs, and of all that are stored at once
-EDGE_CYCLES = 106.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
-STAGED_POWER = 1.71         # as TILE_POWER
-ROWS_SHARE, ROWS_POWER = 0.39, 0.829    # bytes more for each of y's, where 64 are stored at once, fewer where more are
+# Where outputs are put together
+STAGED_CYCLES, TOGETHER_CYCLES = 50.4, 882.0    # of eight filters of 64 outputs, and of all that are stored at once
+EDGE_CYCLES = 856.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
+STAGED_POWER = 1.82         # as TILE_POWER
+ROWS_SHARE, ROWS_POWER = 0.288, 0.0588  # bytes more for each of y's, where 64 are stored at once, fewer where more are
 ROWS_MARGIN = 1.05          # times as long as estimated others must be for outputs to be put together
 
 
@@ -113,12 +114,20 @@ def _tiles(spec: KernelSpec, options: TapsFloat32Options, columns: int | None) -
                                                                                           sorted(passes)):
         if not tile_p:
             continue
-        tile = replace(options, tile_p=tile_p, tile_q=tile_q, together=together, passes=several, groups=groups,
-                       copiers=copiers, shifts=shifts)
+        tile = _shared(spec, replace(options, tile_p=tile_p, tile_q=tile_q, together=together, passes=several,
+                                     groups=groups, copiers=copiers, shifts=shifts))
         made = (replace(tile, buffers=buffers, raws=raws) for buffers, raws in itertools.product(
             sorted((b for b in BUFFERS if b <= 2 * groups), reverse=True), sorted(RAWS, reverse=True)))
         if fits(spec, replace(tile, buffers=math.lcm(groups, shifts), raws=1)):     # the fewest that go round
             yield next(one for one in made if fits(spec, one))
+
+
+def _shared(spec: KernelSpec, options: TapsFloat32Options) -> TapsFloat32Options:
+    """As few shares of the filters as there are registers for."""
+    if not is_split(spec) or options.filters % (2 * COLUMN_UNIT):
+        return options
+    fits = planned_registers(spec, options, min(2, steps_of(spec))) <= more_registers(options)
+    return options if fits else replace(options, shares=2)
 
 
 def _whole_rows(columns: int | None) -> Iterator[tuple[int, int, int]]:
@@ -169,8 +178,8 @@ def cycles(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> f
 
 def _split_cycles(spec: KernelSpec, options: TapsFloat32Options) -> float:
     """From a tile's first copy to its last word of halves."""
-    copied, lines, rounds = halo(spec, options), tile_lines(spec, options), line_rounds(spec, options)
-    copies = -(-lines * copied.piece_lanes // (options.copiers * LANES)) * copied.piece_rounds
+    lines, rounds = tile_lines(spec, options), line_rounds(spec, options)
+    copies = -(-lines // (options.copiers * LANES))
     apart = options.copiers * LANES // lanes_for(line_words(spec, options))
     at_once = lines_at_once(lines, apart, WORDS_AT_ONCE // rounds)
     words = -(-lines // (apart * at_once)) * at_once * rounds * (ODD_SHARE if is_odd(spec) else 1.0)
@@ -185,7 +194,8 @@ def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float,
     blocks, items = options.filters / RUN, options.passes * options.tile_p * options.tile_q // ROWS
     products = SPLIT_PRODUCTS if is_split(spec) else 1
     multiplied: float = depths_of(spec) * (DEPTH_CYCLES + COLUMN_CYCLES * options.filters * products)
-    multiplied += steps_of(spec) * SUMS_CYCLES * blocks if is_split(spec) else 0.0
+    if is_split(spec):
+        multiplied += steps_of(spec) * (SUMS_CYCLES * blocks + SHARE_CYCLES * (options.shares - 1))
     stored = STORE_CYCLES[spec.layout] * blocks
     if options.staged:
         stored = STAGED_CYCLES * blocks + TOGETHER_CYCLES / options.together

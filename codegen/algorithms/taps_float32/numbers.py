@@ -18,7 +18,7 @@ from .options import TapsFloat32Options
 ITEMSIZE, HALF_BYTES = 4, 2
 WIDE = CELL_BYTES // ITEMSIZE   # elements of a copy
 ROW_DEPTHS = ROW_BYTES // (HALF_BYTES * DEPTH)  # instructions that take the halves of a row in shared memory
-SUMMED_DEPTHS = 2               # instructions whose sums begin at zero where factors are split
+SPLIT_DEPTHS = 2                # instructions of a step, whose sums begin at zero, where factors are split
 RUN = 8                         # outputs of a warp that the sums have one below the other
 WARP_RUNS = 2
 FEWER_REGISTERS = 56            # of a thread that copies,
@@ -52,6 +52,7 @@ class TapsFloat32Numbers:
 
     arguments: tuple[Argument, ...]
     shape: WgmmaShape
+    sums: int                   # of a thread
     split: bool                 # whether factors have two parts,
     parts: int                  # or one
     all_copiers: int            # warps that copy pixels
@@ -59,6 +60,7 @@ class TapsFloat32Numbers:
     fewer_registers: int
     more_registers: int
     whole_lines: bool           # whether every line of x begins with 16 bytes
+    bulk: bool                  # whether a line is one copy, but for its ends
     products: int               # of an output
     run_length: int             # elements of a window that lie side by side in x,
     spans: int                  # and such runs of a window
@@ -71,7 +73,8 @@ class TapsFloat32Numbers:
     rows: int                   # of a filter in shared memory
     row_depths: int             # instructions that take the products of one,
     row_words: int              # and these, of a part
-    row_cells: int              # of 16 bytes: such a row of all filters
+    row_cells: int              # of 16 bytes: such a row of all filters,
+    share_cells: int            # of those that are multiplied at a time
     low_cells: int              # from a row's high parts to its low ones
     whole_quads: int            # of a span: four pairs side by side, one of each of four lanes
     rest_pairs: int             # pairs that are left of one
@@ -81,6 +84,7 @@ class TapsFloat32Numbers:
     filter_blocks: int          # blocks that share out filters
     filter_rows: int            # filters of all tiles
     filter_cells: int           # copies of a tile's filters
+    filter_bytes: int           # of all tiles of a block
     scales_from: int            # floats of the prepared filter before its filters' scales,
     floats_from: int            # before the filter as it was,
     prepared: int               # and all
@@ -105,7 +109,8 @@ class TapsFloat32Numbers:
     lines: int                  # of a tile
     planes: int                 # planes of channels in shared memory,
     plane: int                  # elements from one to the next as they are copied, or at least
-    raw: int                    # elements of a tile's pixels so
+    raw: int                    # elements of a tile's pixels so,
+    raw_tiles: int              # and such tiles at a time
     covered: int                # elements of a line that windows read
     words: int                  # of a line of halves
     line_lanes: int             # that split such a line, a word each at a time,
@@ -168,7 +173,7 @@ def depths_of(spec: KernelSpec) -> int:
 
 def step_depths(spec: KernelSpec) -> int:
     """Instructions whose factors are loaded together."""
-    return SUMMED_DEPTHS if is_split(spec) else ROW_DEPTHS
+    return SPLIT_DEPTHS if is_split(spec) else ROW_DEPTHS
 
 
 def steps_of(spec: KernelSpec) -> int:
@@ -241,7 +246,8 @@ def shared_bytes(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a block: filters, pixels as floats and in halves, scales, what copying warps tell each other, barriers."""
     pixels = raw_tiles(options) * halo(spec, options).elements + options.buffers * buffer_words(spec, options)
     return (options.passes * filter_bytes(spec, options) + ITEMSIZE * pixels
-            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + RANGES * all_copiers(options) * RANGE_BYTES
+            + options.buffers * (SCALE_BYTES + 2 * BARRIER_BYTES) + (1 + raw_tiles(options)) * BARRIER_BYTES
+            + RANGES * all_copiers(options) * RANGE_BYTES
             + options.groups * ITEMSIZE * stage_floats(options))
 
 
@@ -275,10 +281,20 @@ def more_registers(options: TapsFloat32Options) -> int:
     return registers_left(options.groups, LANES * all_copiers(options), FEWER_REGISTERS, MOST_REGISTERS)
 
 
+def thread_sums(options: TapsFloat32Options) -> int:
+    """Of a tile's filters."""
+    return options.filters * ROWS // WARP_GROUP
+
+
+def share_sums(options: TapsFloat32Options) -> int:
+    """Of a thread, of the filters that are multiplied at a time."""
+    return thread_sums(options) // options.shares
+
+
 def planned_registers(spec: KernelSpec, options: TapsFloat32Options, sets: int) -> int:
-    """Of a thread that multiplies: sums (where factors are split three: those of a step, those of high parts and of a
-    low one), places of factors, and factors of so many steps."""
-    sums = options.filters * ROWS // WARP_GROUP * (3 if is_split(spec) else 1)
+    """Of a thread that multiplies: sums (where factors are split those of high parts, of a low one, and of a step and
+    share), places of factors, and factors of so many steps."""
+    sums = thread_sums(options) * (2 if is_split(spec) else 1) + (share_sums(options) if is_split(spec) else 0)
     factors = sets * step_depths(spec) * LANES_EACH * parts_of(spec)
     beside = REGISTERS_BESIDE[spec.numerics]
     if options.staged:
@@ -319,8 +335,8 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     lines, pixel, parts, rows = halo(spec, options), pixel_of(spec), parts_of(spec), rows_of(spec)
     of_tile = tile_lines(spec, options)
     words = line_words(spec, options)
-    rounds, apart = line_rounds(spec, options), LANES * options.copiers // lanes_for(words)
     copies = copies_of(spec)
+    rounds, apart = line_rounds(spec, options), LANES * options.copiers // lanes_for(words)
     blocks = filter_blocks(spec, options)
     filters, filter_rows = options.passes * filter_bytes(spec, options), blocks * options.passes * options.filters
     scales_from = blocks * filters // ITEMSIZE
@@ -333,23 +349,28 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     store_rounds = options.together * ROWS // LANES
     barriers_at = ranges_at + RANGES * all_copiers(options) * RANGE_BYTES
     return TapsFloat32Numbers(
-        arguments=arguments, shape=WgmmaShape.of(options.filters), split=is_split(spec), parts=parts,
+        arguments=arguments, shape=WgmmaShape.of(options.filters // options.shares),
+        sums=thread_sums(options), split=is_split(spec), parts=parts,
         all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=FEWER_REGISTERS,
         more_registers=more_registers(options),
-        whole_lines=options.vector > 1, products=spec.reduction, run_length=length, spans=spans,
+        whole_lines=options.vector > 1, bulk=not finds_pixels(spec), products=spec.reduction, run_length=length,
+        spans=spans,
         by_tap=spec.dilation[1] > 1, moving=is_moving(spec), depths=depths_of(spec),
         step_depths=step_depths(spec), steps=steps_of(spec), sets=sets_of(spec, options), rows=rows,
         row_depths=row_depths(spec), row_words=ROW_BYTES // ITEMSIZE // parts,
-        row_cells=options.filters * ROW_BYTES // CELL_BYTES, low_cells=ROW_BYTES // CELL_BYTES // parts,
+        row_cells=options.filters * ROW_BYTES // CELL_BYTES,
+        share_cells=options.filters // options.shares * ROW_BYTES // CELL_BYTES,
+        low_cells=ROW_BYTES // CELL_BYTES // parts,
         whole_quads=pairs // LANES_EACH, rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1],
         quads=sum(quads), filter_blocks=blocks, filter_rows=filter_rows,
-        filter_cells=filter_bytes(spec, options) // CELL_BYTES, scales_from=scales_from,
+        filter_cells=filter_bytes(spec, options) // CELL_BYTES, filter_bytes=filters, scales_from=scales_from,
         floats_from=scales_from + filter_rows, prepared=scales_from + filter_rows + spec.k * spec.reduction,
         blocks=options.filters // COLUMN_UNIT, together=max(1, options.store_vector // PAIR),
         runs_across=options.tile_q // RUN, items=options.tile_p * options.tile_q // ROWS, halo_rows=lines.rows,
         pixel=pixel, odd_pixel=is_odd(spec), line=lines.line, lead=lines.lead, pieces=lines.pieces,
         piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=of_tile,
-        planes=spec.c // pixel, plane=lines.plane, raw=lines.elements, covered=covered(spec, options), words=words,
+        planes=spec.c // pixel, plane=lines.plane, raw=lines.elements,
+        raw_tiles=raw_tiles(options), covered=covered(spec, options), words=words,
         line_lanes=lanes_for(words), rounds=rounds, lines_apart=apart,
         lines_at_once=lines_at_once(of_tile, apart, WORDS_AT_ONCE // rounds),
         plane_words=lines.rows * words, copy_words=of_tile * words, part_words=copies * of_tile * words,

@@ -31,10 +31,10 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .choice import (BUFFERS, GROUPS, MOST_PASSES, RAWS, SHIFTS, TILE_Q, TOGETHER, candidates, choice, goes_round,
-                     instructions)
+from .choice import (BUFFERS, GROUPS, MOST_PASSES, RAWS, SHARES, SHIFTS, TILE_Q, TOGETHER, candidates, choice,
+                     goes_round, instructions)
 from .numbers import (ITEMSIZE, RUN, SIDE_THREADS, SPLIT_PRODUCTS, STORES, WARP_RUNS, WIDE, WORDS_AT_ONCE,
-                      TapsFloat32Numbers, column_unit, depths_of, line_rounds, make_numbers, more_registers,
+                      TapsFloat32Numbers, column_unit, depths_of, is_split, line_rounds, make_numbers, more_registers,
                       planned_registers, sets_of, shared_bytes)
 from .options import TapsFloat32Options
 
@@ -88,6 +88,10 @@ def _tile_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     unit = column_unit(options)
     if options.filters % unit or not COLUMN_UNIT <= options.filters <= MOST_COLUMNS:
         return f"filters = {options.filters} (a multiple of {unit}, at most {MOST_COLUMNS})"
+    shares = SHARES if is_split(spec) else (1,)
+    if options.shares not in shares or options.filters % (COLUMN_UNIT * options.shares):
+        return (f"shares = {options.shares} of {options.filters} filters ({', '.join(map(str, shares))}, each a whole "
+                f"number of {COLUMN_UNIT})")
     if options.staged and spec.layout is not Layout.NCHW:
         return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
     if not options.staged and options.together > 1:

@@ -10,6 +10,7 @@ from tests.axes import BORDERS, DENSE_LAYER, LAYOUTS, PADDINGS, WITH_RESIDUAL, C
 # (C, K, groups): filters of every width of a store, and that fill a tile or do not
 CHANNELS = ((3, 64, 1), (1, 33, 1), (4, 24, 1), (2, 6, 1), (5, 96, 1), (12, 32, 1), (3, 36, 1))
 NAMES = ("tile_p", "tile_q", "filters", "passes", "groups", "buffers", "raws", "copiers", "shifts")
+IN_SHARES = (48, 64)        # filters of tiles whose split products are made in two shares of them
 TILES = ((8, 8, 32, 1, 2, 2, 1, 4, 1), (8, 16, 64, 1, 2, 3, 2, 8, 1), (2, 32, 16, 2, 2, 4, 2, 4, 2),
          (1, 64, 32, 2, 2, 2, 1, 4, 2), (16, 8, 16, 1, 3, 4, 2, 4, 1), (16, 16, 32, 1, 2, 2, 2, 4, 2),
          (4, 16, 48, 2, 2, 3, 1, 8, 1), (8, 8, 16, 4, 2, 2, 1, 4, 2))
@@ -29,8 +30,9 @@ SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 8
 
 def values(row: Row) -> dict[str, Any]:
     stores, together = row["stores"]
-    return {**dict(zip(NAMES, row["tile"])), "vector": row["vector"], "store_vector": row["store_vector"],
-            "stores": stores, "together": together}
+    shares = 2 if row["tile"][2] in IN_SHARES and row["numerics"] == "fp16x3" else 1
+    return {**dict(zip(NAMES, row["tile"])), "shares": shares, "vector": row["vector"],
+            "store_vector": row["store_vector"], "stores": stores, "together": together}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
@@ -42,7 +44,7 @@ def layer(choose: Choose) -> dict[str, Any]:
 
 def draw(choose: Choose, layer: Row) -> dict[str, Any]:
     """Mostly what the planner takes, else another tile."""
-    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "vector": 1,
+    return choose(({}, {}, {}, {**dict(zip(NAMES, choose(TILES))), "shares": 1, "vector": 1,
                                 "store_vector": 1, "stores": "direct", "together": 1}))
 
 

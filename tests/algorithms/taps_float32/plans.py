@@ -28,6 +28,7 @@ def plans() -> dict[str, KernelPlan]:
     return {
         "taps_float32_7x7_stride_2_nhwc": _taps(3, 64, 7, 224, BIAS, RELU, padding=3, stride=2, layout="NHWC"),
         "taps_float32_11x11_many_sums_nhwc": _taps(3, 96, 11, 227, stride=4, layout="NHWC"),
+        "taps_float32_11x11_two_passes_nchw": _taps(3, 96, 11, 227, stride=4),
         "taps_float32_5x5_odd_columns_residual_nchw": _taps(4, 40, 5, 111, BIAS, RESIDUAL, RELU, padding=1),
         "taps_float32_3x3_rounded_nhwc": _taps(3, 64, 3, 224, BIAS, RELU, padding=1, layout="NHWC", precision="tf32"),
         "taps_float32_7x7_rounded_three_groups_nchw": _taps(3, 64, 7, 224, BIAS, padding=3, stride=2, precision="tf32",

@@ -60,7 +60,8 @@ def test_layers_that_are_refused(changes, numerics, arch, says):
     (dict(groups=5), "groups = 5"), (dict(buffers=5), "buffers = 5"), (dict(raws=3), "raws = 3"),
     (dict(copiers=6), "copiers = 6"), (dict(copiers=8, shifts=2), "shifts = 2"),
     (dict(groups=3, buffers=2), "buffers = 2 of 3 groups"), (dict(shifts=2, buffers=3), "3 of 2 groups and 2 shifts"),
-    (dict(passes=0), "passes = 0"), (dict(filters=20), "filters = 20"), (dict(tile_q=24), "no whole number"),
+    (dict(passes=0), "passes = 0"), (dict(filters=20), "filters = 20"), (dict(shares=3), "shares = 3"),
+    (dict(shares=2, filters=24), "shares = 2 of 24 filters"), (dict(tile_q=24), "no whole number"),
     (dict(tile_p=3), "no whole number"), (dict(vector=2), "vector = 2"),
     (dict(vector=4, tile_q=8, layout="NCHW", stride=1, w=18), "W a multiple of 4"),
     (dict(store_vector=3), "store_vector = 3"), (dict(filters=256), "registers a thread"),
@@ -72,8 +73,8 @@ def test_plan_values_that_do_not_go_together(values, says):
     layer_fields = {name: values.pop(name) for name in ("layout", "stride", "w") if name in values}
     with pytest.raises((UnsupportedSpec, warpconv.ArgumentError), match=says):
         plan_layer(small(**layer_fields), algorithm="taps_float32", precision="fp16x3", settings={
-            "tile_p": 8, "tile_q": 8, "filters": 32, "passes": 1, "groups": 2, "buffers": 2, "raws": 1, "copiers": 4,
-            "shifts": 1, "vector": 1, "store_vector": 1, "stores": "direct", "together": 1, **values})
+            "tile_p": 8, "tile_q": 8, "filters": 32, "passes": 1, "shares": 1, "groups": 2, "buffers": 2, "raws": 1,
+            "copiers": 4, "shifts": 1, "vector": 1, "store_vector": 1, "stores": "direct", "together": 1, **values})
 
 
 @pytest.mark.thin(3)
@@ -100,12 +101,14 @@ def test_rows_of_y_that_begin_anywhere_are_put_together_first(h, size, k, stride
     assert (made.spec.algorithm, made.settings()["stores"]) == ("taps_float32", stores)
 
 
-def test_lines_are_copied_by_16_bytes_wherever_they_begin():
+def test_lines_are_bulk_copies_wherever_they_begin():
     for w, layout, vector in ((224, "NHWC", 4), (227, "NHWC", 1), (224, "NCHW", 4), (226, "NCHW", 1)):
         made = plan_layer(small(h=w, w=w, layout=layout, stride=2), algorithm="taps_float32")
         text = render(made).text
         assert made.settings()["vector"] == vector and made.program.argument("x").multiple_of == 16
-        assert "wc_copy_async_16(" in text and ("struct Pitch" in text) == (vector == 1)
+        assert "wc_bulk_load(line_to" in text and ("struct Pitch" in text) == (vector == 1)
+    reflected = plan_layer(small(padding=1, padding_mode="reflect"), algorithm="taps_float32")
+    assert "wc_copy_async_16(" in render(reflected).text        # rows of the image in other places: by 16 bytes
 
 
 @pytest.mark.parametrize("layout, c, stride, copies", [
@@ -115,10 +118,12 @@ def test_lines_of_halves_are_there_twice_where_windows_begin_inside_of_words(lay
     assert made.numbers.part_words == copies * made.numbers.copy_words
 
 
-def test_a_filter_that_one_pass_has_no_registers_for_is_made_in_two():
-    """AlexNet's 96 filters: x is split once for both halves of them."""
-    chosen = plan_layer(layer(*LAYERS[1], "NHWC"), algorithm="taps_float32", arch="sm_90").settings()
-    assert (chosen["filters"], chosen["passes"]) == (48, 2)
+@pytest.mark.parametrize("layout, chosen", [("NHWC", (96, 1, 2)), ("NCHW", (48, 2, 1))])
+def test_filters_that_there_are_no_registers_for_at_once(layout, chosen):
+    """AlexNet's 96 filters: in two shares, by factors that are loaded once; where shared memory has no room for all,
+    in two passes over pixels that are split once."""
+    made = plan_layer(layer(*LAYERS[1], layout), algorithm="taps_float32", arch="sm_90").settings()
+    assert (made["filters"], made["passes"], made["shares"]) == chosen
 
 
 # ---- what is computed
@@ -249,7 +254,8 @@ def test_a_block_of_many_tiles(ring, way):
     names = ("groups", "buffers", "raws", "copiers", "shifts")
     shape = ConvShape(n=1, c=3, h=40, w=40, k=16, r=3, s=3, padding=1, layout="NHWC")
     plan = plan_layer(shape, algorithm="taps_float32", precision=way, settings={
-        "tile_p": 8, "tile_q": 8, "filters": 16, "passes": 1, **dict(zip(names, ring)), "vector": 4, "store_vector": 4})
+        "tile_p": 8, "tile_q": 8, "filters": 16, "passes": 1, "shares": 1, **dict(zip(names, ring)),
+        "vector": 4, "store_vector": 4})
     rng = np.random.default_rng(9)
     x, w = rng.standard_normal((1, 40, 40, 3)).astype("f4"), rng.standard_normal((16, 3, 3, 3)).astype("f4")
     y = loaded(checks.of_one_block(plan))(x, w)

@@ -67,6 +67,7 @@ __forceinline__ void wc_tma_stores_read_but_1() { wcpu_stores_wait(wcpu_self(), 
 __forceinline__ void wc_tma_stores_done() { wcpu_stores_wait(wcpu_self(), 0); }
 __forceinline__ void wc_fence_proxy_async() { wcpu_fence_shared(wcpu_self()); }
 
+__forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { return value; }
 __forceinline__ unsigned long long wc_descriptor_rows_128(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 128); }
 __forceinline__ unsigned long long wc_descriptor_rows_64(const void *rows) { return wcpu_matrix_rows(wcpu_self(), rows, 64); }
 __forceinline__ unsigned long long wc_descriptor_columns_128(const void *rows, int next) {
@@ -129,6 +130,7 @@ __forceinline__ void wc_wgmma_commit() { wcpu_wgmma_commit(wcpu_self()); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 0); }
 template <int Sums> __forceinline__ void wc_wgmma_wait_sums_but_1(float (&)[Sums]) { wcpu_wgmma_wait(wcpu_self(), 1); }
 __forceinline__ void wc_wgmma_wait_group_1() { wcpu_wgmma_wait(wcpu_self(), 1); }
+__forceinline__ void wc_wgmma_wait_group_2() { wcpu_wgmma_wait(wcpu_self(), 2); }
 
 __forceinline__ void wc_setmaxnreg_dec() {}
 __forceinline__ void wc_setmaxnreg_inc() {}

@@ -203,12 +203,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float4 (&sums)[MATRICES_M][MATRICES_N]) {
-    float zero = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
-    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
-        zero += zero_of(sums[block / MATRICES_N][block % MATRICES_N]);
+    for (int block = 0; block < MATRICES_M * MATRICES_N; ++block) {
+        const float4 four = sums[block / MATRICES_N][block % MATRICES_N];
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+    }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < MATRICES_M * MATRICES_N; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu,

@@ -2,14 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,3 --filter 33,3,3 --padding 3 --dilation 3,3 --layout NHWC --precision fp16x3 \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=16 --set tile_q=8 --set filters=40 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1 --set stores=direct --set together=1
+//     --set tile_p=8 --set tile_q=32 --set filters=40 --set passes=1 --set shares=1 --set groups=2 --set buffers=4 \
+//     --set raws=2 --set copiers=8 --set shifts=1 --set vector=1 --set store_vector=1 --set stores=direct \
+//     --set together=1
 //
 // layer  x[N, H, W, 3] * w[33, 3, 3, 3] -> y[N, P, Q, 33], stride 1, padding 3, dilation 3, float32 NHWC, fp16x3
 //        products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 16 x 8 outputs x 40 filters, factors scaled and split into two halves, 3 instructions for 27
-//        products, by 2 warp groups and 8 copying warps, 59872 bytes of shared memory
+// plan   tiles of 8 x 32 outputs x 40 filters, factors scaled and split into two halves, 3 instructions for 27
+//        products, by 2 warp groups and 8 copying warps, 75960 bytes of shared memory
 // cost   a warp's 16 outputs of 40 filters: 20 warp loads, 0 shuffles, 2880 FMA a lane, about 200 registers (direct:
 //        540 loads)
 //
@@ -27,13 +28,14 @@ constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
 constexpr int DILATION_H = 3;                   // input rows from one tap to the next
 constexpr int DILATION_W = 3;                   // input columns from one tap to the next
-constexpr int TILE_P = 16;                      // output rows of a tile
-constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int TILE_P = 8;                       // output rows of a tile
+constexpr int TILE_Q = 32;                      // output columns of it
 constexpr int TILE_FILTERS = 40;                // filters of it
 constexpr int FILTER_ROWS = 40;                 // filters of all tiles
 constexpr int BLOCKS = 5;                       // times eight filters of a tile
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
-constexpr int ITEMS = 2;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int ITEMS = 4;                        // of a tile: 64 outputs at a time, eight runs of eight
+constexpr int RUNS_ACROSS = 4;                  // runs of a tile's row
 constexpr int SUMS = 20;                        // sums of a thread
 constexpr int WINDOW = 27;                      // products of an output
 constexpr int SPAN = 3;                         // of a window's elements that lie side by side in x,
@@ -53,34 +55,36 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
 constexpr int ROW_CELLS = 320;                  // a row of all filters of a tile,
 constexpr int FILTER_CELLS = 640;               // and all rows
+constexpr int FILTER_BYTES = 10240;             // of a block's filters
 constexpr int PIXEL = 3;                        // elements of a pixel that lie side by side in x
-constexpr int LINES = 22;                       // input rows that a tile's windows cover
-constexpr int LINE = 52;                        // elements from one to the next as they are copied, at least
-constexpr int PIECES = 12;                      // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // by so many threads,
-constexpr int PIECE_ROUNDS = 1;                 // so often
-constexpr int RAW = 1240;                       // elements of a tile's pixels so
-constexpr int COVERED = 42;                     // elements of a line that windows read
-constexpr int WORDS = 21;                       // of a line of halves
+constexpr int HALO_ROWS = 14;                   // input rows that a tile's windows cover
+constexpr int LINES = 14;                       // input rows that a tile's windows cover
+constexpr int LINE = 124;                       // elements from one to the next as they are copied, at least
+constexpr int PIECES = 30;                      // copies of a line: of 16 bytes,
+constexpr int PIECE_LANES = 32;                 // by so many threads,
+constexpr int RAW = 1800;                       // elements of a tile's pixels so
+constexpr int RAWS = 2;                         // and such tiles at a time
+constexpr int COVERED = 114;                    // elements of a line that windows read
+constexpr int WORDS = 57;                       // of a line of halves
 constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
-constexpr int ROUNDS = 1;                       // so often
-constexpr int LINES_APART = 4;                  // lines at a time by all threads that copy a tile,
-constexpr int LINES_AT_ONCE = 6;                // and of these a thread has so many at once
+constexpr int ROUNDS = 2;                       // so often
+constexpr int LINES_APART = 8;                  // lines at a time by all threads that copy a tile,
+constexpr int LINES_AT_ONCE = 2;                // and of these a thread has so many at once
 // of all lines: from those that begin with an even element to those that begin with an odd one,
-constexpr int COPY_WORDS = 462;
-constexpr int PART_WORDS = 924;                 // from high parts to low ones,
-constexpr int BUFFER_WORDS = 1848;              // and of a tile
+constexpr int COPY_WORDS = 798;
+constexpr int PART_WORDS = 1596;                // from high parts to low ones,
+constexpr int BUFFER_WORDS = 3192;              // and of a tile
 constexpr int BUFFERS = 4;                      // tiles' pixels in halves at a time
 // binary digits that a factor may be below the largest of its scale without losing any
 constexpr unsigned KEPT_DIGITS = 27;
 // of factors as they are scaled: what sums must not lie below where some lose digits
 constexpr float LEAST_SUM = 1728.0;
 constexpr int RAWS_AT = 10240;                  // bytes before the pixels as they are copied,
-constexpr int HALVES_AT = 30080;                // before those in halves,
-constexpr int SCALES_AT = 59648;                // before their scales,
-constexpr int RANGES_AT = 59680;                // before what copying warps tell each other,
-constexpr int BARRIERS_AT = 59808;              // and before the barriers
-constexpr int COPIERS = 4;                      // warps that copy a tile's pixels and split them
+constexpr int HALVES_AT = 24640;                // before those in halves,
+constexpr int SCALES_AT = 75712;                // before their scales,
+constexpr int RANGES_AT = 75744;                // before what copying warps tell each other,
+constexpr int BARRIERS_AT = 75872;              // and before the barriers
+constexpr int COPIERS = 8;                      // warps that copy a tile's pixels and split them
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 // floats of the prepared filter before what takes its filters' scales back,
@@ -99,17 +103,21 @@ __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float va
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[20], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %25, 0; wgmma.mma_async.sync.aligned.m64n40k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19}, { %20, %21, %22, %23}, %24, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[20]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums_but_1(float (&sums)[20]) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_2() { asm volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory"); }
 __device__ __forceinline__ const float* wc_settled_address(const float* value) { asm volatile("" : "+l"(value)); return value; }
 
 // A tile of outputs: its image and its first row and column.
@@ -166,11 +174,6 @@ __device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + 
 // A float, or 0 in place of one that is not finite: it sets no scale.
 __device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 // Four elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[4];
@@ -183,30 +186,64 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 4; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W,
-        Pitch pitch) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 4, PIECES),
+        last = max(min((W * PIXEL - first_piece + 3) / 4, PIECES), first);
+    const int begin = min(max(3 - first_piece, 0) / 4, PIECES),
+        behind = max(min((end - first_piece) / 4, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W, Pitch pitch) {
     const int top = tile.p - PAD_TOP, left = (tile.q - PAD_LEFT) * PIXEL;
     const int start = start_of(tile, H, W);
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int h = top + line;
         const bool reached = (unsigned)h < (unsigned)H;
         const int end = W * PIXEL;
         const element* const from = x + (tile.image * H + h) * (W * PIXEL);
         const int at = start + line * pitch.line;        // where `left` lies in shared memory
         element* const line_to = to + (at & ~3);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 3) + piece * 4;
-            element* const piece_to = line_to + piece * 4;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -4 || first >= W * PIXEL) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
+        const int first_piece = left - (at & 3);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 4, from + first_piece + pieces.begin * 4, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 4, from, first_piece + pieces.first * 4,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 4, from, first_piece + pieces.behind * 4,
+            reached, W);
+    }
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 4 >= W * PIXEL) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int h = top + line;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W * PIXEL;
+            const int at = start + line * pitch.line;        // where `left` lies in shared memory
+            element* const line_to = to + (at & ~3);
+            const Pieces pieces = pieces_of(reached, left - (at & 3), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 4) = make_uint4(0u, 0u, 0u, 0u);
+            }
         }
     }
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
 }
 
 // A line of a tile's pixels as they were copied, from the first element that windows read on.
@@ -237,8 +274,8 @@ __device__ __forceinline__ Range range_of(const element* raw, int thread, bool i
         float words[LINES_AT_ONCE][ROUNDS][3];
         load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
-        for (int i = 0; i < LINES_AT_ONCE; ++i) {
-            const float* const word = words[i][0];
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
             range.include(infinite ? finite_or_zero(word[0]) : word[0]);
             range.include(infinite ? finite_or_zero(word[1]) : word[1]);
         }
@@ -256,7 +293,7 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     if (!(range.largest <= 3.402823466e38f)) range = range_of(raw, thread, true, start, pitch);
     uint2 of_tile = range.of_warp();
     if (thread % 32 == 0) ranges[thread / 32] = of_tile;
-    wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
+    wc_sync_threads(1, COPIERS * 32);
 #pragma unroll
     for (int warp = 0; warp < COPIERS; ++warp) {
         of_tile.x = max(of_tile.x, ranges[warp].x);
@@ -274,11 +311,11 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
         float words[LINES_AT_ONCE][ROUNDS][3];
         load_words(words, raw, line, thread, start, pitch);
 #pragma unroll
-        for (int i = 0; i < LINES_AT_ONCE; ++i) {
-            const float* const word = words[i][0];
-            const int number = thread % LINE_LANES;
-            const bool exists = line + i * LINES_APART < LINES && number < WORDS;
-            unsigned* const at = to + (line + i * LINES_APART) * WORDS + number;
+        for (int i = 0; i < LINES_AT_ONCE * ROUNDS; ++i) {
+            const float* const word = words[i / ROUNDS][i % ROUNDS];
+            const int number = i % ROUNDS * LINE_LANES + thread % LINE_LANES;
+            const bool exists = line + i / ROUNDS * LINES_APART < LINES && number < WORDS;
+            unsigned* const at = to + (line + i / ROUNDS * LINES_APART) * WORDS + number;
             const float first = word[0] * scale, second = word[1] * scale;
             const unsigned high = wc_floats_to_halves(first, second), low = low_parts(first, second, high);
             const float third = word[2] * scale;
@@ -292,34 +329,31 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
     }
 }
 
-// Every second tile of the block, by each of two shifts of warps; a tile is on its way while the one before is split.
+// All tiles of the block; a tile is on its way while the one before is split.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
-        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
-        unsigned tiles_q, int H, int W, Pitch pitch) {
+        unsigned long long* landed, unsigned long long* filled, unsigned long long* freed, const element* x,
+        count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
     const int thread = threadIdx.x % (COPIERS * 32);
-    const int shift = threadIdx.x / (COPIERS * 32);
-    raws += shift * (2 * RAW);
-    ranges += shift * (2 * COPIERS);
-    int turn = shift;
-    count_t number = blockIdx.x + shift * gridDim.x;
-    if (number >= tiles) return;
+    int turn = 0;
+    count_t number = blockIdx.x;
     unsigned parity = 1;
     Tile tile = tile_of(number, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, thread, H, W, pitch);
-    unsigned odd = 0u;
-    for (; number < tiles; number += 2 * gridDim.x) {
+    copy_pixels(raws, landed, x, tile, thread, H, W, pitch);
+    unsigned odd = 0u, landed_parity = 0u;
+    for (; number < tiles; number += gridDim.x) {
         const int start = start_of(tile, H, W);
-        wc_copy_async_wait();
-        // all threads' copies are there, and the tile before is split
-        wc_sync_threads(1 + threadIdx.x / (COPIERS * 32), COPIERS * 32);
-        tile = tile_of(number + 2 * gridDim.x, tiles_p, tiles_q);
-        if (number + 2 * gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W, pitch);
+        wc_sync_threads(1, COPIERS * 32);   // the tile before is split
+        tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, landed + (odd ^ 1u), x, tile, thread, H, W,
+            pitch);
+        wc_barrier_wait(landed + odd, landed_parity);
+        landed_parity ^= odd;
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
             parity, thread, start, pitch);
         __syncwarp();
         if (thread % 32 == 0) wc_barrier_arrive(filled + turn);
         odd ^= 1u;
-        turn += 2;
+        turn += 1;
         if (turn >= BUFFERS) {
             turn -= BUFFERS;
             parity ^= 1;
@@ -328,8 +362,8 @@ __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, ele
 }
 
 // The row and the column of a tile's output that a lane has of a run.
-__device__ __forceinline__ int row_of(int run) { return run; }
-__device__ __forceinline__ int column_of(int lane) { return lane / 4; }
+__device__ __forceinline__ int row_of(int run) { return run / RUNS_ACROSS; }
+__device__ __forceinline__ int column_of(int run, int lane) { return run % RUNS_ACROSS * 8 + lane / 4; }
 
 // The first of a lane's two filters of a block of eight columns.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
@@ -391,16 +425,20 @@ __device__ __forceinline__ int cells_of(int depth) {
     return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
 }
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. Tensor cores cut their sums, so those of
-// high parts begin at zero in each step, and are added to the others while the step's small products are made: those of
-// a low part, which is times 2^11.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
-        const int (&places)[REST_QUADS], const unsigned char* filters) {
-    const unsigned long long high = wc_descriptor_rows_128(filters), low = high + LOW_CELLS;
-    float parts[SUMS], small[SUMS];
-    Factors factors[SETS];
+__device__ __forceinline__ void load_first(Factors (&factors)[SETS], const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS]) {
 #pragma unroll
     for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], upper, lower, places, step);
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps, whose first steps' factors are loaded.
+// Tensor cores cut their sums, so those of high parts begin at zero in each step, and are added to the others while the
+// step's small products are made: those of a low part, which is times 2^11.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], Factors (&factors)[SETS], const unsigned* upper,
+        const unsigned* lower, const int (&places)[REST_QUADS], unsigned long long filters_at) {
+    // else compilers keep many of what follows from it
+    const unsigned long long high = wc_settled_descriptor(filters_at), low = high + LOW_CELLS;
+    float parts[SUMS], small[SUMS];
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         const Factors& now = factors[step % SETS];
@@ -417,9 +455,11 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
             wc_wgmma_halves_words(small, now.high[i], low + cells_of(step * STEP_DEPTHS + i), true);
         }
         wc_wgmma_commit();
-        wc_wgmma_wait_sums_but_1(parts);            // the factors of the step before are of no use any more
-        if (step + SETS - 1 < STEPS) load_factors(factors[(step + SETS - 1) % SETS], upper, lower, places,
-            step + SETS - 1);
+        if (step + SETS - 1 < STEPS) {
+            wc_wgmma_wait_group_2();                // the factors of the step before are of no use any more
+            load_factors(factors[(step + SETS - 1) % SETS], upper, lower, places, step + SETS - 1);
+        }
+        wc_wgmma_wait_sums_but_1(parts);
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = step > 0 ? sums[i] + parts[i] : parts[i];
     }
@@ -428,24 +468,45 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
     for (int i = 0; i < SUMS; ++i) sums[i] = fmaf(small[i], 4.8828125e-4f, sums[i]);
 }
 
-// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
-// are made anew.
-__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+// The least and the largest of the filters' scales, which are taken back. The least is 0 where some filter has weights
+// that lose digits.
+__device__ __forceinline__ float2 range_of_scales(const float* scales, int lane) {
+    float least = 3.402823466e38f, most = 0.0f;
+    for (int i = lane; i < TILE_FILTERS; i += 32) {
+        const float scale = __ldg(scales + i);
+        least = fminf(least, fmaxf(scale, 0.0f));
+        most = fmaxf(most, fabsf(scale));
+    }
+    return make_float2(__uint_as_float(__reduce_min_sync(0xffffffffu, __float_as_uint(least))),
+        __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(most))));
+}
+
+// Both scales taken back: at once, where their products keep their digits. Beside factors that lose digits sums count
+// from LEAST_SUM on; the others become NaN, and so are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, float2 range,
         int lane) {
     // compilers would keep an address for each scale
     const float* const of_lane = wc_settled_address(scales + filter_of(0, lane));
+    float of_sums[BLOCKS][2];
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
+    for (int i = 0; i < BLOCKS * 2; ++i) of_sums[i / 2][i % 2] = __ldg(of_lane + filter_of(i / 2, 0) + i % 2);
+    const bool at_once = of_tile.x * range.x >= 1.17549435e-38f && of_tile.x * range.y <= 3.402823466e38f;
+    if (of_tile.y > 0.0f || !at_once) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float scale = __ldg(of_lane + filter_of(block, 0) + i % 2), sum = sums[4 * block + i];
-            // the larger one first: the other alone may leave no digits
-            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
-            if (of_tile.y > 0.0f || distant) {
-                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
-                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
-            }
+        for (int i = 0; i < SUMS; ++i) {
+            const float least = of_sums[i / 4][i % 2] < 0.0f ? LEAST_SUM : of_tile.y;
+            if (!(fabsf(sums[i]) >= least)) sums[i] = __uint_as_float(0x7fffffffu);
         }
+    }
+    if (at_once) {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] *= of_tile.x * of_sums[i / 4][i % 2];
+    } else {
+        // the larger one first: the other alone may leave no digits
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = sums[i] * fmaxf(of_tile.x, fabsf(of_sums[i / 4][i % 2]))
+            * fminf(of_tile.x, fabsf(of_sums[i / 4][i % 2]));
+    }
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -465,12 +526,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
-    float zero = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
-        zero += zero_of(four_of(sums, block));
+    for (int block = 0; block < BLOCKS; ++block) {
+        const float4 four = four_of(sums, block);
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+    }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
@@ -587,7 +651,8 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         }
         __syncthreads();
         const unsigned exponent = scale_exponent(of_filter.x);
-        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        const float scale = __uint_as_float(exponent << 23),
+            restoring = of_filter.x > 0u ? __uint_as_float((254u - exponent) << 23) : 1.0f;
         if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
         for (int i = threadIdx.x; i < ROWS * ROW_WORDS; i += SIDE_THREADS) {
             const Pair pair = pair_of(i / 4, i);
@@ -616,6 +681,8 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, float*
     float2* const scales = (float2*)(shared + SCALES_AT);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
+    unsigned long long* const filter_there = freed + BUFFERS;
+    unsigned long long* const landed = filter_there + 1;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;         // its first filter
@@ -625,32 +692,32 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, float*
             wc_barrier_init(filled + buffer, COPIERS);
             wc_barrier_init(freed + buffer, 4);
         }
+        wc_barrier_init(filter_there, 1);
+        for (int raw = 0; raw < RAWS; ++raw) wc_barrier_init(landed + raw, LINES + COPIERS);
         wc_fence_barrier_init();
+        // the filter, for all tiles
+        wc_barrier_expect(filter_there, FILTER_BYTES);
+        wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 4), FILTER_BYTES, filter_there);
     }
-    // the filter, for all tiles
-    const element* const of_filter = filter + blockIdx.y * (FILTER_CELLS * 4);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
         const Pitch pitch = pitch_of(W);
-        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
-            tiles_p, tiles_q, H, W, pitch);
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), landed, filled, freed, x,
+            tiles, tiles_p, tiles_q, H, W, pitch);
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
         const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
             lane = threadIdx.x % 32;
-        bool distant = false;           // whether some filter has weights that lose digits
-        for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
-        distant = __any_sync(0xffffffffu, distant);
+        const float2 scales_range = range_of_scales(filter + SCALES + first_k, lane);
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
+        // else found anew each time
+        const unsigned long long filters_at = wc_settled_descriptor(wc_descriptor_rows_128(shared));
+        wc_barrier_wait(filter_there, 0);
         int turn = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
@@ -658,15 +725,21 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, float*
             const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
             wc_barrier_wait(filled + turn, parity);
             const float2 scale = scales[turn];
+            Factors factors[SETS];
+            load_first(factors, window_of(of_tile, row_of(warp * 2), column_of(warp * 2, lane), lane),
+                window_of(of_tile, row_of(warp * 2 + 1), column_of(warp * 2 + 1, lane), lane), places);
 #pragma unroll 1
             for (int item = 0; item < ITEMS; ++item) {
                 // this lane's outputs: column lane / 4 of either run of eight of its warp
                 const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
-                    q = tile.q + column_of(lane), other_q = tile.q + column_of(lane);
+                    q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
                 float sums[SUMS];
-                sum_up(sums, window_of(of_tile, row_of(run), column_of(lane), lane),
-                    window_of(of_tile, row_of(run + 1), column_of(lane), lane), places, shared);
-                restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                sum_up(sums, factors, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                    window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places, filters_at);
+                if (item + 1 < ITEMS) load_first(factors,
+                    window_of(of_tile, row_of(run + 8), column_of(run + 8, lane), lane),
+                    window_of(of_tile, row_of(run + 9), column_of(run + 9, lane), lane), places);
+                restore(sums, scale, filter + SCALES + first_k, scales_range, lane);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {

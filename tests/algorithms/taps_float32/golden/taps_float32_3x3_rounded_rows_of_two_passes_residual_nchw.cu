@@ -2,13 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,224 --filter 64,3,3 --precision tf32 --epilogue residual --arch sm_90a \
 //     --algorithm taps_float32 \
-//     --set tile_p=2 --set tile_q=224 --set filters=32 --set passes=2 --set groups=3 --set buffers=6 --set raws=2 \
-//     --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1 --set stores=rows --set together=4
+//     --set tile_p=2 --set tile_q=224 --set filters=32 --set passes=2 --set shares=1 --set groups=3 \
+//     --set buffers=6 --set raws=2 --set copiers=4 --set shifts=1 --set vector=4 --set store_vector=1 \
+//     --set stores=rows --set together=4
 //
 // layer  x[N, 3, H, W] * w[64, 3, 3, 3] -> y[N, 64, P, Q], stride 1, padding 0, float32, tf32 products, then residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4; Q at most 224); all else is a constant of the text
 // plan   tiles of 2 x 224 outputs x 32 filters, factors scaled and rounded to halves, 3 instructions for 27 products,
-//        by 3 warp groups and 4 copying warps, 195216 bytes of shared memory
+//        by 3 warp groups and 4 copying warps, 195240 bytes of shared memory
 // cost   a warp's 16 outputs of 32 filters: 10 warp loads, 0 shuffles, 768 FMA a lane, about 152 registers (direct: 432
 //        loads)
 //
@@ -47,14 +48,15 @@ constexpr int ROW_WORDS = 32;                   // words that these are
 constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's products of a filter,
 constexpr int ROW_CELLS = 256;                  // a row of all filters of a tile,
 constexpr int FILTER_CELLS = 256;               // and all rows
+constexpr int FILTER_BYTES = 8192;              // of a block's filters
 constexpr int HALO_ROWS = 4;                    // input rows that a tile's windows cover
 constexpr int LINES = 12;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 228;                       // elements from one to the next as they are copied
 constexpr int PIECES = 57;                      // copies of a line: of 16 bytes,
 constexpr int PIECE_LANES = 32;                 // by so many threads,
-constexpr int PIECE_ROUNDS = 2;                 // so often
 constexpr int PLANE = 912;                      // elements from a channel's lines to the next's as they are copied
 constexpr int RAW = 2736;                       // elements of a tile's pixels so
+constexpr int RAWS = 2;                         // and such tiles at a time
 constexpr int COVERED = 226;                    // elements of a line that windows read
 constexpr int WORDS = 113;                      // of a line of halves
 constexpr int LINE_LANES = 32;                  // lanes that split a line, a word each at a time,
@@ -105,12 +107,15 @@ __device__ __forceinline__ float finish(float value, float residual) {
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[16], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %21, 0; wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, { %16, %17, %18, %19}, %20, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -153,11 +158,6 @@ __device__ __forceinline__ bool is_kept(uint2 range) { return (range.y >> 24) + 
 // A float, or 0 in place of one that is not finite: it sets no scale.
 __device__ __forceinline__ float finite_or_zero(float value) { return fabsf(value) <= 3.402823466e38f ? value : 0.0f; }
 
-// asynchronous copies
-__device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 // Four elements of a line, some of which stand outside of the image.
 __device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
     element elements[4];
@@ -170,11 +170,26 @@ __device__ __forceinline__ void copy_edge(element* to, const element* line, int 
     for (int i = 0; i < 4; ++i) to[i] = elements[i];
 }
 
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy.
-__device__ __forceinline__ void copy_pixels(element* to, const element* x, const Tile& tile, int thread, int H, int W) {
+// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
+// elements stand in the image, of others none.
+struct Pieces { int first, begin, behind, last; };
+
+__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
+    if (!reached) return {0, 0, 0, 0};
+    const int first = min(max(-first_piece, 0) / 4, PIECES), last = max(min((W - first_piece + 3) / 4, PIECES), first);
+    const int begin = min(max(3 - first_piece, 0) / 4, PIECES),
+        behind = max(min((end - first_piece) / 4, PIECES), begin);
+    return {first, begin, behind, last};
+}
+
+// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
+// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
+        int thread, int H, int W) {
     const int top = tile.p, left = tile.q;
+    // a thread has whole lines, and their ends
 #pragma unroll 1
-    for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
         const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
         const int h = top + row;
         const bool reached = (unsigned)h < (unsigned)H;
@@ -182,17 +197,37 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
         const element* const from = x + ((tile.image * C + channel) * H + h) * W;
         const int at = row * LINE + channel * PLANE;               // where `left` lies in shared memory
         element* const line_to = to + (at & ~3);
-#pragma unroll
-        for (int round = 0; round < PIECE_ROUNDS; ++round) {
-            const int piece = round * PIECE_LANES + thread % PIECE_LANES;
-            const int first = left - (at & 3) + piece * 4;
-            element* const piece_to = line_to + piece * 4;
-            if (piece >= PIECES) continue;
-            if (reached && first >= 0 && first + 4 <= end) wc_copy_async_16(piece_to, from + first);
-            else if (!reached || first <= -4 || first >= W) *(uint4*)piece_to = make_uint4(0u, 0u, 0u, 0u);
-            else copy_edge(piece_to, from, first, reached, W);
+        const int first_piece = left - (at & 3);
+        const Pieces pieces = pieces_of(reached, first_piece, end, W);
+        const int bytes = (pieces.behind - pieces.begin) * 16;
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 4, from + first_piece + pieces.begin * 4, bytes, landed);
+        if (pieces.first < pieces.begin) copy_edge(line_to + pieces.first * 4, from, first_piece + pieces.first * 4,
+            reached, W);
+        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 4, from, first_piece + pieces.behind * 4,
+            reached, W);
+    }
+    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
+    if (top < 0 || top + HALO_ROWS > H || left < 0 || left + (PIECES - 1) * 4 >= W) {
+#pragma unroll 1
+        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
+            const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
+            const int h = top + row;
+            const bool reached = (unsigned)h < (unsigned)H;
+            const int end = W;
+            const int at = row * LINE + channel * PLANE;               // where `left` lies in shared memory
+            element* const line_to = to + (at & ~3);
+            const Pieces pieces = pieces_of(reached, left - (at & 3), end, W);
+#pragma unroll 1
+            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
+                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
+                *(uint4*)(line_to + piece * 4) = make_uint4(0u, 0u, 0u, 0u);
+            }
         }
     }
+    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
+    __syncwarp();
+    if (thread % 32 == 0) wc_barrier_arrive(landed);
 }
 
 // A line of a tile's pixels as they were copied, from the first element that windows read on.
@@ -278,20 +313,22 @@ __device__ __forceinline__ void split_tile(unsigned* to, float2* scale_of_tile, 
 
 // All tiles of the block; a tile is on its way while the one before is split.
 __device__ __forceinline__ void copy_tiles(unsigned* halves, float2* scales, element* raws, uint2* ranges,
-        unsigned long long* filled, unsigned long long* freed, const element* x, count_t tiles, unsigned tiles_p,
-        unsigned tiles_q, int H, int W) {
+        unsigned long long* landed, unsigned long long* filled, unsigned long long* freed, const element* x,
+        count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
     const int thread = threadIdx.x % (COPIERS * 32);
     int turn = 0;
     count_t number = blockIdx.x;
     unsigned parity = 1;
     Tile tile = tile_of(number, tiles_p, tiles_q);
-    copy_pixels(raws, x, tile, thread, H, W);
-    unsigned odd = 0u;
+    copy_pixels(raws, landed, x, tile, thread, H, W);
+    unsigned odd = 0u, landed_parity = 0u;
     for (; number < tiles; number += gridDim.x) {
-        wc_copy_async_wait();
-        wc_sync_threads(1, COPIERS * 32);   // all threads' copies are there, and the tile before is split
+        wc_sync_threads(1, COPIERS * 32);   // the tile before is split
         tile = tile_of(number + gridDim.x, tiles_p, tiles_q);
-        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, x, tile, thread, H, W);
+        if (number + gridDim.x < tiles) copy_pixels(raws + (odd ^ 1u) * RAW, landed + (odd ^ 1u), x, tile, thread, H,
+            W);
+        wc_barrier_wait(landed + odd, landed_parity);
+        landed_parity ^= odd;
         split_tile(halves + turn * BUFFER_WORDS, scales + turn, raws + odd * RAW, ranges + odd * COPIERS, freed + turn,
             parity, thread);
         __syncwarp();
@@ -395,14 +432,16 @@ __device__ __forceinline__ int cells_of(int depth) {
     return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
 }
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
-// of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
-        const int (&places)[REST_QUADS], const unsigned char* filters) {
-    const unsigned long long filters_at = wc_descriptor_rows_128(filters);
-    Factors factors[SETS];
+__device__ __forceinline__ void load_first(Factors (&factors)[SETS], const unsigned* upper, const unsigned* lower,
+        const int (&places)[REST_QUADS]) {
 #pragma unroll
     for (int step = 0; step < SETS; ++step) load_factors(factors[step], upper, lower, places, step);
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps, whose first steps' factors are loaded.
+// While a step is multiplied the factors of the next ones are loaded.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], Factors (&factors)[SETS], const unsigned* upper,
+        const unsigned* lower, unsigned long long filters_at) {
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -415,24 +454,45 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
     wc_wgmma_wait_sums(sums);
 }
 
-// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
-// are made anew.
-__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+// The least and the largest of the filters' scales, which are taken back. The least is 0 where some filter has weights
+// that lose digits.
+__device__ __forceinline__ float2 range_of_scales(const float* scales, int lane) {
+    float least = 3.402823466e38f, most = 0.0f;
+    for (int i = lane; i < PASSES * TILE_FILTERS; i += 32) {
+        const float scale = __ldg(scales + i);
+        least = fminf(least, fmaxf(scale, 0.0f));
+        most = fmaxf(most, fabsf(scale));
+    }
+    return make_float2(__uint_as_float(__reduce_min_sync(0xffffffffu, __float_as_uint(least))),
+        __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(most))));
+}
+
+// Both scales taken back: at once, where their products keep their digits. Beside factors that lose digits sums count
+// from LEAST_SUM on; the others become NaN, and so are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, float2 range,
         int lane) {
     // compilers would keep an address for each scale
     const float* const of_lane = wc_settled_address(scales + filter_of(0, lane));
+    float of_sums[BLOCKS][2];
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
+    for (int i = 0; i < BLOCKS * 2; ++i) of_sums[i / 2][i % 2] = __ldg(of_lane + filter_of(i / 2, 0) + i % 2);
+    const bool at_once = of_tile.x * range.x >= 1.17549435e-38f && of_tile.x * range.y <= 3.402823466e38f;
+    if (of_tile.y > 0.0f || !at_once) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float scale = __ldg(of_lane + filter_of(block, 0) + i % 2), sum = sums[4 * block + i];
-            // the larger one first: the other alone may leave no digits
-            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
-            if (of_tile.y > 0.0f || distant) {
-                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
-                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
-            }
+        for (int i = 0; i < SUMS; ++i) {
+            const float least = of_sums[i / 4][i % 2] < 0.0f ? LEAST_SUM : of_tile.y;
+            if (!(fabsf(sums[i]) >= least)) sums[i] = __uint_as_float(0x7fffffffu);
         }
+    }
+    if (at_once) {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] *= of_tile.x * of_sums[i / 4][i % 2];
+    } else {
+        // the larger one first: the other alone may leave no digits
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = sums[i] * fmaxf(of_tile.x, fabsf(of_sums[i / 4][i % 2]))
+            * fminf(of_tile.x, fabsf(of_sums[i / 4][i % 2]));
+    }
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -452,12 +512,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
-    float zero = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
-        zero += zero_of(four_of(sums, block));
+    for (int block = 0; block < BLOCKS; ++block) {
+        const float4 four = four_of(sums, block);
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+    }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
@@ -574,7 +637,8 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         }
         __syncthreads();
         const unsigned exponent = scale_exponent(of_filter.x);
-        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        const float scale = __uint_as_float(exponent << 23),
+            restoring = of_filter.x > 0u ? __uint_as_float((254u - exponent) << 23) : 1.0f;
         if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
         for (int i = threadIdx.x; i < ROW_WORDS; i += SIDE_THREADS) {
             const Pair pair = pair_of(i / 4, i);
@@ -602,6 +666,8 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
     float2* const scales = (float2*)(shared + SCALES_AT);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
+    unsigned long long* const filter_there = freed + BUFFERS;
+    unsigned long long* const landed = filter_there + 1;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int of_block = blockIdx.y * (PASSES * TILE_FILTERS);         // its first filter
@@ -611,36 +677,34 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
             wc_barrier_init(filled + buffer, COPIERS);
             wc_barrier_init(freed + buffer, 4);
         }
+        wc_barrier_init(filter_there, 1);
+        for (int raw = 0; raw < RAWS; ++raw) wc_barrier_init(landed + raw, LINES + COPIERS);
         wc_fence_barrier_init();
+        // the filter, for all tiles
+        wc_barrier_expect(filter_there, FILTER_BYTES);
+        wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 4), FILTER_BYTES, filter_there);
     }
-    // the filter, for all tiles
-    const element* const of_filter = filter + blockIdx.y * (PASSES * FILTER_CELLS * 4);
-    for (int i = threadIdx.x; i < PASSES * FILTER_CELLS;
-        i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
         wc_setmaxnreg_dec();
-        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), filled, freed, x, tiles,
-            tiles_p, tiles_q, H, W);
+        copy_tiles(halves, scales, (element*)(shared + RAWS_AT), (uint2*)(shared + RANGES_AT), landed, filled, freed, x,
+            tiles, tiles_p, tiles_q, H, W);
     } else {
         // the groups that multiply, each every GROUPS-th tile of the block
         wc_setmaxnreg_inc();
         const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
             lane = threadIdx.x % 32;
-        bool distant = false;           // whether some filter has weights that lose digits
-        for (int i = lane; i < PASSES * TILE_FILTERS; i += 32) distant = distant
-            || __ldg(filter + SCALES + of_block + i) < 0.0f;
-        distant = __any_sync(0xffffffffu, distant);
+        const float2 scales_range = range_of_scales(filter + SCALES + of_block, lane);
         int places[REST_QUADS];
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(i, lane);
         float* const stage = (float*)(shared + STAGES_AT) + group * STAGE;
         // all of it is loaded, too, where fewer outputs are put together
         for (int i = threadIdx.x % 128; i < STAGE; i += 128) stage[i] = 0.0f;
+        // else found anew each time
+        const unsigned long long filters_at = wc_settled_descriptor(wc_descriptor_rows_128(shared));
+        wc_barrier_wait(filter_there, 0);
         int turn = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
@@ -653,6 +717,9 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
 #pragma unroll 1
             for (int pass = 0; pass < PASSES; ++pass) {
                 const int first_k = of_block + pass * TILE_FILTERS;
+                Factors factors[SETS];
+                load_first(factors, window_of(of_tile, row_of(warp * 2), column_of(warp * 2, lane), lane),
+                    window_of(of_tile, row_of(warp * 2 + 1), column_of(warp * 2 + 1, lane), lane), places);
 #pragma unroll 1
                 for (int first = 0; first < outputs; first += TOGETHER * 64) {
                     const int last = min(first + TOGETHER * 64, outputs), before = stored_before(first, Q);
@@ -664,10 +731,13 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
                             other_p = tile.p + row_of(run + 1), q = tile.q + column_of(run, lane),
                             other_q = tile.q + column_of(run + 1, lane);
                         float sums[SUMS];
-                        sum_up(sums, window_of(of_tile, row_of(run), column_of(run, lane), lane),
-                            window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), places,
-                            shared + pass * (FILTER_CELLS * 16));
-                        restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                        sum_up(sums, factors, window_of(of_tile, row_of(run), column_of(run, lane), lane),
+                            window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane),
+                            filters_at + pass * FILTER_CELLS);
+                        if ((item + 1) * 64 < outputs) load_first(factors,
+                            window_of(of_tile, row_of(run + 8), column_of(run + 8, lane), lane),
+                            window_of(of_tile, row_of(run + 9), column_of(run + 9, lane), lane), places);
+                        restore(sums, scale, filter + SCALES + first_k, scales_range, lane);
                         mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
                         for (int half = 0; half < 2; ++half) {

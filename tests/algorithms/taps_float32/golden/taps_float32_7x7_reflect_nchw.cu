@@ -2,13 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --precision fp16x3 \
 //     --arch sm_90a --algorithm taps_float32 \
-//     --set tile_p=16 --set tile_q=8 --set filters=8 --set passes=1 --set groups=2 --set buffers=4 --set raws=2 \
-//     --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1 --set stores=direct --set together=1
+//     --set tile_p=16 --set tile_q=8 --set filters=8 --set passes=1 --set shares=1 --set groups=2 --set buffers=4 \
+//     --set raws=2 --set copiers=4 --set shifts=2 --set vector=1 --set store_vector=1 --set stores=direct \
+//     --set together=1
 //
 // layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float32, fp16x3 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 16 x 8 outputs x 8 filters, factors scaled and split into two halves, 7 instructions for 98 products,
-//        by 2 warp groups and 8 copying warps, 44000 bytes of shared memory
+//        by 2 warp groups and 8 copying warps, 44040 bytes of shared memory
 // cost   a warp's 16 outputs of 8 filters: 56 warp loads, 0 shuffles, 1344 FMA a lane, about 200 registers (direct: 392
 //        loads)
 //
@@ -48,6 +49,7 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int LOW_CELLS = 4;                    // from high parts to low ones,
 constexpr int ROW_CELLS = 64;                   // a row of all filters of a tile,
 constexpr int FILTER_CELLS = 256;               // and all rows
+constexpr int FILTER_BYTES = 4096;              // of a block's filters
 constexpr int HALO_ROWS = 22;                   // input rows that a tile's windows cover
 constexpr int LINES = 44;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 24;                        // elements from one to the next as they are copied, at least
@@ -106,17 +108,20 @@ __device__ __forceinline__ float wc_half_high_to_float(unsigned word) { float va
 __device__ __forceinline__ void wc_barrier_init(unsigned long long* barrier, int arrivals) { asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(arrivals) : "memory"); }
 __device__ __forceinline__ void wc_fence_barrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
+__device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
+__device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
-__device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+__device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
 __device__ __forceinline__ void wc_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums(float (&sums)[4]) { asm volatile("wgmma.wait_group.sync.aligned 0;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : : "memory"); }
 __device__ __forceinline__ void wc_wgmma_wait_sums_but_1(float (&sums)[4]) { asm volatile("wgmma.wait_group.sync.aligned 1;" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : : "memory"); }
+__device__ __forceinline__ void wc_wgmma_wait_group_2() { asm volatile("wgmma.wait_group.sync.aligned 2;" ::: "memory"); }
 __device__ __forceinline__ const float* wc_settled_address(const float* value) { asm volatile("" : "+l"(value)); return value; }
 
 // A tile of outputs: its image and its first row and column.
@@ -175,7 +180,6 @@ __device__ __forceinline__ float finite_or_zero(float value) { return fabsf(valu
 
 // asynchronous copies
 __device__ __forceinline__ void wc_copy_async_16(void* to, const void* from) { asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from) : "memory"); }
-__device__ __forceinline__ void wc_copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 __device__ __forceinline__ void wc_copy_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 // Four elements of a line, some of which stand outside of the image.
@@ -389,16 +393,19 @@ __device__ __forceinline__ int cells_of(int depth) {
     return depth / ROW_DEPTHS * ROW_CELLS + depth % ROW_DEPTHS * DEPTH_CELLS;
 }
 
-// The sums of 64 outputs and all filters of the tile by a group of four warps. Tensor cores cut their sums, so those of
-// high parts begin at zero in each step, and are added to the others while the step's small products are made: those of
-// a low part, which is times 2^11.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* upper, const unsigned* lower,
-        const unsigned char* filters) {
-    const unsigned long long high = wc_descriptor_rows_128(filters), low = high + LOW_CELLS;
-    float parts[SUMS], small[SUMS];
-    Factors factors[SETS];
+__device__ __forceinline__ void load_first(Factors (&factors)[SETS], const unsigned* upper, const unsigned* lower) {
 #pragma unroll
     for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], upper, lower, step);
+}
+
+// The sums of 64 outputs and all filters of the tile by a group of four warps, whose first steps' factors are loaded.
+// Tensor cores cut their sums, so those of high parts begin at zero in each step, and are added to the others while the
+// step's small products are made: those of a low part, which is times 2^11.
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], Factors (&factors)[SETS], const unsigned* upper,
+        const unsigned* lower, unsigned long long filters_at) {
+    // else compilers keep many of what follows from it
+    const unsigned long long high = wc_settled_descriptor(filters_at), low = high + LOW_CELLS;
+    float parts[SUMS], small[SUMS];
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         const Factors& now = factors[step % SETS];
@@ -415,8 +422,11 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
             wc_wgmma_halves_words(small, now.high[i], low + cells_of(step * STEP_DEPTHS + i), true);
         }
         wc_wgmma_commit();
-        wc_wgmma_wait_sums_but_1(parts);            // the factors of the step before are of no use any more
-        if (step + SETS - 1 < STEPS) load_factors(factors[(step + SETS - 1) % SETS], upper, lower, step + SETS - 1);
+        if (step + SETS - 1 < STEPS) {
+            wc_wgmma_wait_group_2();                // the factors of the step before are of no use any more
+            load_factors(factors[(step + SETS - 1) % SETS], upper, lower, step + SETS - 1);
+        }
+        wc_wgmma_wait_sums_but_1(parts);
 #pragma unroll
         for (int i = 0; i < SUMS; ++i) sums[i] = step > 0 ? sums[i] + parts[i] : parts[i];
     }
@@ -425,24 +435,45 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned* uppe
     for (int i = 0; i < SUMS; ++i) sums[i] = fmaf(small[i], 4.8828125e-4f, sums[i]);
 }
 
-// Both scales taken back. Beside factors that lose digits sums count from LEAST_SUM on; the others become NaN, and so
-// are made anew.
-__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, bool distant,
+// The least and the largest of the filters' scales, which are taken back. The least is 0 where some filter has weights
+// that lose digits.
+__device__ __forceinline__ float2 range_of_scales(const float* scales, int lane) {
+    float least = 3.402823466e38f, most = 0.0f;
+    for (int i = lane; i < TILE_FILTERS; i += 32) {
+        const float scale = __ldg(scales + i);
+        least = fminf(least, fmaxf(scale, 0.0f));
+        most = fmaxf(most, fabsf(scale));
+    }
+    return make_float2(__uint_as_float(__reduce_min_sync(0xffffffffu, __float_as_uint(least))),
+        __uint_as_float(__reduce_max_sync(0xffffffffu, __float_as_uint(most))));
+}
+
+// Both scales taken back: at once, where their products keep their digits. Beside factors that lose digits sums count
+// from LEAST_SUM on; the others become NaN, and so are made anew.
+__device__ __forceinline__ void restore(float (&sums)[SUMS], float2 of_tile, const float* scales, float2 range,
         int lane) {
     // compilers would keep an address for each scale
     const float* const of_lane = wc_settled_address(scales + filter_of(0, lane));
+    float of_sums[BLOCKS][2];
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
+    for (int i = 0; i < 2; ++i) of_sums[i / 2][i % 2] = __ldg(of_lane + filter_of(i / 2, 0) + i % 2);
+    const bool at_once = of_tile.x * range.x >= 1.17549435e-38f && of_tile.x * range.y <= 3.402823466e38f;
+    if (of_tile.y > 0.0f || !at_once) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const float scale = __ldg(of_lane + filter_of(block, 0) + i % 2), sum = sums[4 * block + i];
-            // the larger one first: the other alone may leave no digits
-            sums[4 * block + i] = sum * fmaxf(of_tile.x, fabsf(scale)) * fminf(of_tile.x, fabsf(scale));
-            if (of_tile.y > 0.0f || distant) {
-                const float least = scale < 0.0f ? LEAST_SUM : of_tile.y;
-                if (!(fabsf(sum) >= least)) sums[4 * block + i] = __uint_as_float(0x7fffffffu);
-            }
+        for (int i = 0; i < SUMS; ++i) {
+            const float least = of_sums[i / 4][i % 2] < 0.0f ? LEAST_SUM : of_tile.y;
+            if (!(fabsf(sums[i]) >= least)) sums[i] = __uint_as_float(0x7fffffffu);
         }
+    }
+    if (at_once) {
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] *= of_tile.x * of_sums[i / 4][i % 2];
+    } else {
+        // the larger one first: the other alone may leave no digits
+#pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = sums[i] * fmaxf(of_tile.x, fabsf(of_sums[i / 4][i % 2]))
+            * fminf(of_tile.x, fabsf(of_sums[i / 4][i % 2]));
+    }
 }
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
@@ -462,12 +493,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
-    float zero = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
-    for (int block = 0; block < BLOCKS; ++block)
-        zero += zero_of(four_of(sums, block));
+    for (int block = 0; block < BLOCKS; ++block) {
+        const float4 four = four_of(sums, block);
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+    }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
@@ -583,7 +617,8 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
         }
         __syncthreads();
         const unsigned exponent = scale_exponent(of_filter.x);
-        const float scale = __uint_as_float(exponent << 23), restoring = __uint_as_float((254u - exponent) << 23);
+        const float scale = __uint_as_float(exponent << 23),
+            restoring = of_filter.x > 0u ? __uint_as_float((254u - exponent) << 23) : 1.0f;
         if (threadIdx.x == 0) filter[SCALES + k] = is_kept(of_filter) ? restoring : -restoring;
         for (int i = threadIdx.x; i < ROWS * ROW_WORDS; i += SIDE_THREADS) {
             const Pair pair = pair_of(i / 4, i);
@@ -612,6 +647,7 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, float*
     float2* const scales = (float2*)(shared + SCALES_AT);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
+    unsigned long long* const filter_there = freed + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;         // its first filter
@@ -621,14 +657,12 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, float*
             wc_barrier_init(filled + buffer, COPIERS);
             wc_barrier_init(freed + buffer, 4);
         }
+        wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
+        // the filter, for all tiles
+        wc_barrier_expect(filter_there, FILTER_BYTES);
+        wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 4), FILTER_BYTES, filter_there);
     }
-    // the filter, for all tiles
-    const element* const of_filter = filter + blockIdx.y * (FILTER_CELLS * 4);
-    for (int i = threadIdx.x; i < FILTER_CELLS; i += THREADS) wc_copy_async_16(shared + i * 16, of_filter + i * 4);
-    wc_copy_async_commit();
-    wc_copy_async_wait();
-    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < THREADS - GROUPS * 128) {
         // those that copy, which need fewer registers
@@ -641,9 +675,10 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, float*
         wc_setmaxnreg_inc();
         const int group = (threadIdx.x - (THREADS - GROUPS * 128)) / 128, warp = threadIdx.x % 128 / 32,
             lane = threadIdx.x % 32;
-        bool distant = false;           // whether some filter has weights that lose digits
-        for (int i = lane; i < TILE_FILTERS; i += 32) distant = distant || __ldg(filter + SCALES + first_k + i) < 0.0f;
-        distant = __any_sync(0xffffffffu, distant);
+        const float2 scales_range = range_of_scales(filter + SCALES + first_k, lane);
+        // else found anew each time
+        const unsigned long long filters_at = wc_settled_descriptor(wc_descriptor_rows_128(shared));
+        wc_barrier_wait(filter_there, 0);
         int turn = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles; number += GROUPS * gridDim.x) {
@@ -651,15 +686,20 @@ taps_float32_7x7(const float* __restrict__ x, float* __restrict__ filter, float*
             const unsigned* const of_tile = halves + turn * BUFFER_WORDS;
             wc_barrier_wait(filled + turn, parity);
             const float2 scale = scales[turn];
+            Factors factors[SETS];
+            load_first(factors, window_of(of_tile, row_of(warp * 2), column_of(lane), lane),
+                window_of(of_tile, row_of(warp * 2 + 1), column_of(lane), lane));
 #pragma unroll 1
             for (int item = 0; item < ITEMS; ++item) {
                 // this lane's outputs: column lane / 4 of either run of eight of its warp
                 const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
                     q = tile.q + column_of(lane), other_q = tile.q + column_of(lane);
                 float sums[SUMS];
-                sum_up(sums, window_of(of_tile, row_of(run), column_of(lane), lane),
-                    window_of(of_tile, row_of(run + 1), column_of(lane), lane), shared);
-                restore(sums, scale, filter + SCALES + first_k, distant, lane);
+                sum_up(sums, factors, window_of(of_tile, row_of(run), column_of(lane), lane),
+                    window_of(of_tile, row_of(run + 1), column_of(lane), lane), filters_at);
+                if (item + 1 < ITEMS) load_first(factors, window_of(of_tile, row_of(run + 8), column_of(lane), lane),
+                    window_of(of_tile, row_of(run + 9), column_of(lane), lane));
+                restore(sums, scale, filter + SCALES + first_k, scales_range, lane);
                 mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
                 {
                     const bool odd = lane & 1;

@@ -398,12 +398,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[MATRICES][SUMS]) {
-    float zero = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
-    for (int block = 0; block < SUMS / 4; ++block)
-        zero += zero_of(four_of(sums, block));
+    for (int block = 0; block < SUMS / 4; ++block) {
+        const float4 four = four_of(sums, block);
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+    }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < SUMS / 4; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
