@@ -17,7 +17,8 @@ from warpconv.codegen.parts.wgmma import COLUMN_UNIT, ROWS
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WIDE, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks, is_odd, is_split, line_rounds, line_words, lines_at_once, more_registers, planned_registers,
+from .numbers import (RUN, SPLIT_PRODUCTS, STORES, WIDE, WORDS_AT_ONCE, column_unit, depths_of, filter_blocks,
+                      is_odd, is_split, line_rounds, line_words, lines_at_once, more_registers, planned_registers,
                       sets_of, shared_bytes, steps_of, store_width, tile_lines)
 from .options import TapsFloat32Options
 
