@@ -36,34 +36,34 @@ SHARES = (1, 2)                     # of a tile's filters, of split factors
 FILTERS = (16, 32, 48, 64, 96, 128)
 MOST_PASSES = 4
 TILE_COUNTS = 2                     # of filters' tiles: as few as fit, and the next
-# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 643 plans of 42 layers (first layers of 1 to 12 channels; batch
+# Cycles of a multiprocessor at wgmma.CLOCK, fitted to 865 plans of 47 rows (first layers of 1 to 12 channels; batch
 # 128 to 1, both layouts, fp16x3 and tf32; directly stored and put together), timed on an H200 on 2026-11-30: of these
 # the plan that is chosen takes 1.02 times as long as the quickest in the mean (1.26 at most). Lines that are copied by
 # pieces, at borders that show the image, are estimated as zeros are
-DEPTH_CYCLES, COLUMN_CYCLES = 39.7, 0.237   # of an instruction's factors: their loads, and each filter's products
-SUMS_CYCLES = 13.8          # of eight filters' sums of a step, added to the others
-SHARE_CYCLES = 32.0         # of a step's second share of filters, beside its products and sums
-STORE_CYCLES = {Layout.NHWC: 5.45, Layout.NCHW: 82.1}      # of eight filters of 64 outputs, beside memory's
-SHORT_SHARE = 0.609         # and so much more in NCHW where runs lie in two rows
+DEPTH_CYCLES, COLUMN_CYCLES = 38.3, 0.317   # of an instruction's factors: their loads, and each filter's products
+SUMS_CYCLES = 11.4          # of eight filters' sums of a step, added to the others
+SHARE_CYCLES = 33.4         # of a step's second share of filters, beside its products and sums
+STORE_CYCLES = {Layout.NHWC: 4.0, Layout.NCHW: 57.8}       # of eight filters of 64 outputs, beside memory's
+SHORT_SHARE = 0.796         # and so much more in NCHW where runs lie in two rows
 NARROW_SHARE = 0.3          # and for each store besides, in NHWC (not measured)
-TILE_CYCLES, RAW_CYCLES = 889.0, 20.1       # of a tile's way to halves, and more where one is copied after the other
-COPY_CYCLES, SPLIT_CYCLES = 30.5, 94.9      # of a thread's copies of lines, and of a warp's words of halves,
-COPIERS_POWER = 0.481       # more of twice as many warps
-PLAIN_SHARE, ODD_SHARE = 0.77, 2.54         # so much of these without a low part, with two copies of a line
-SHIFT_SHARE = 0.394         # more tiles that two shifts copy
-TILE_POWER, FEW_POWER = 1.5, 1.45   # how far the longer of a tile's way to halves and its products hides the other,
+TILE_CYCLES, RAW_CYCLES = 889.0, 20.0       # of a tile's way to halves, and more where one is copied after the other
+COPY_CYCLES, SPLIT_CYCLES = 57.5, 94.3      # of a thread's copies of lines, and of a warp's words of halves,
+COPIERS_POWER = 0.473       # more of twice as many warps
+PLAIN_SHARE, ODD_SHARE = 0.819, 2.61        # so much of these without a low part, with two copies of a line
+SHIFT_SHARE = 0.387         # more tiles that two shifts copy
+TILE_POWER, FEW_POWER = 1.52, 1.42   # how far the longer of a tile's way to halves and its products hides the other,
                             # and where each group has one buffer
-START_CYCLES = 2470.0
-MEMORY_SHARE = 1.01         # of the bytes, at the speed of a copy
-MEMORY_POWER = 2.03         # how far the longer of memory and arithmetic hides the other
+START_CYCLES = 2490.0
+MEMORY_SHARE = 1.0          # of the bytes, at the speed of a copy
+MEMORY_POWER = 2.13         # how far the longer of memory and arithmetic hides the other
 PARTLY = PartlyStored(whole=1.22, narrow=2.92, power=0.4, kept=0.5)
 MOST_PARTLY = 256           # outputs of a tile where rows of y begin inside of sectors: of larger ones some took 1.2
                             # times as long
 # Where outputs are put together
-STAGED_CYCLES, TOGETHER_CYCLES = 50.4, 882.0    # of eight filters of 64 outputs, and of all that are stored at once
-EDGE_CYCLES = 856.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
-STAGED_POWER = 1.82         # as TILE_POWER
-ROWS_SHARE, ROWS_POWER = 0.288, 0.0588  # bytes more for each of y's, where 64 are stored at once, fewer where more are
+STAGED_CYCLES, TOGETHER_CYCLES = 64.9, 548.0    # of eight filters of 64 outputs, and of all that are stored at once
+EDGE_CYCLES = 747.0         # more of a warp's copies where each line begins anywhere and has its ends in the padding
+STAGED_POWER = 1.79         # as TILE_POWER
+ROWS_SHARE, ROWS_POWER = 0.401, 0.17  # bytes more for each of y's, where 64 are stored at once, fewer where more are
 ROWS_MARGIN = 1.05          # times as long as estimated others must be for outputs to be put together
 
 
