@@ -30,7 +30,7 @@ from .templates import laid_over, source_of
 _log = logging.getLogger("warpconv.build")
 
 SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
-MOST_FEWER = 3  # times that a kernel which spills is compiled with one block less on a multiprocessor
+MOST_FEWER = 3  # times that a kernel which spills is compiled anew, each with fewer blocks on a multiprocessor
 FORM = "2"      # of what an entry notes: one of another form, which this version cannot read, is another entry
 
 
@@ -71,7 +71,7 @@ class Text:
                    no_spills=note["no_spills"])
 
     def with_fewer_blocks(self, settings: env.Settings) -> Text | None:
-        """The text of the same kernel with one block less beside each other, where its plan has several."""
+        """The text of the same kernel with fewer blocks beside each other, if that leaves more registers."""
         from warpconv.codegen.resolution import with_fewer_blocks
         plan = self.plan() if callable(self.plan) else self.plan
         fewer = None if plan is None else with_fewer_blocks(plan)
@@ -168,8 +168,9 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     """The compiled kernel of a plan, or of a text, for a target (None: the CUDA compiler ``kind``, or that of the
     settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
-    Where compilers spill, the kernel is planned and compiled anew with up to three blocks less beside each other on a
-    multiprocessor (plan value ``min_blocks``); one that does not spill is kept in the place of what was asked for.
+    Where compilers spill, the kernel is planned and compiled anew, up to three times, with fewer blocks beside each
+    other on a multiprocessor (plan value ``min_blocks``), and so more registers for a thread; the first that does not
+    spill is kept in the place of what was asked for.
 
     Raises KernelNotBuilt where compiling is off and it is in no cache, ToolNotFound where there is no compiler,
     CompileError where the source is refused or, with WARPCONV_FAIL_ON_SPILLS, spills though its plan promises not to.

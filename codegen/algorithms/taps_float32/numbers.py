@@ -292,9 +292,9 @@ def share_sums(options: TapsFloat32Options) -> int:
 
 
 def planned_registers(spec: KernelSpec, options: TapsFloat32Options, sets: int) -> int:
-    """Of a thread that multiplies: sums (where factors are split those of high parts, of a low one, and of a step and
-    share), places of factors, and factors of so many steps."""
-    sums = thread_sums(options) * (2 if is_split(spec) else 1) + (share_sums(options) if is_split(spec) else 0)
+    """Of a thread that multiplies: sums (where factors are split those of high parts, of a low one, and of a share of
+    filters in a step), places of factors, and factors of so many steps."""
+    sums = 2 * thread_sums(options) + share_sums(options) if is_split(spec) else thread_sums(options)
     factors = sets * step_depths(spec) * LANES_EACH * parts_of(spec)
     beside = REGISTERS_BESIDE[spec.numerics]
     if options.staged:
@@ -335,7 +335,6 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     lines, pixel, parts, rows = halo(spec, options), pixel_of(spec), parts_of(spec), rows_of(spec)
     of_tile = tile_lines(spec, options)
     words = line_words(spec, options)
-    copies = copies_of(spec)
     rounds, apart = line_rounds(spec, options), LANES * options.copiers // lanes_for(words)
     blocks = filter_blocks(spec, options)
     filters, filter_rows = options.passes * filter_bytes(spec, options), blocks * options.passes * options.filters
@@ -373,7 +372,7 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
         raw_tiles=raw_tiles(options), covered=covered(spec, options), words=words,
         line_lanes=lanes_for(words), rounds=rounds, lines_apart=apart,
         lines_at_once=lines_at_once(of_tile, apart, WORDS_AT_ONCE // rounds),
-        plane_words=lines.rows * words, copy_words=of_tile * words, part_words=copies * of_tile * words,
+        plane_words=lines.rows * words, copy_words=of_tile * words, part_words=copies_of(spec) * of_tile * words,
         buffer_words=buffer_words(spec, options), edges=any(spec.padding[1]), find_pixels=finds_pixels(spec),
         kept_digits=KEPT_DIGITS[spec.numerics], least_sum=float(LEAST_SUM[spec.numerics] * spec.reduction),
         raws_at=filters, halves_at=halves_at, scales_at=scales_at, ranges_at=ranges_at,
