@@ -71,7 +71,7 @@ def fits(spec: KernelSpec, options: TapsFloat32Options) -> bool:
     """Whether registers and shared memory hold it, a thread its words of a line, and buffers go round as they must."""
     return (goes_round(options) and line_rounds(spec, options) <= WORDS_AT_ONCE
             and shared_bytes(spec, options) <= spec.hardware.shared_block
-            and planned_registers(spec, options, sets_of(spec, options)) <= more_registers(options))
+            and planned_registers(spec, options, sets_of(spec, options)) <= more_registers(spec, options))
 
 
 def goes_round(options: TapsFloat32Options) -> bool:
@@ -127,7 +127,7 @@ def _shared(spec: KernelSpec, options: TapsFloat32Options) -> TapsFloat32Options
     """As few shares of the filters as there are registers for."""
     if not is_split(spec) or options.filters % (2 * COLUMN_UNIT):
         return options
-    fits = planned_registers(spec, options, min(2, steps_of(spec))) <= more_registers(options)
+    fits = planned_registers(spec, options, min(2, steps_of(spec))) <= more_registers(spec, options)
     return options if fits else replace(options, shares=2)
 
 

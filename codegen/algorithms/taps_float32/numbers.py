@@ -21,7 +21,8 @@ ROW_DEPTHS = ROW_BYTES // (HALF_BYTES * DEPTH)  # instructions that take the hal
 SPLIT_DEPTHS = 2                # instructions of a step, whose sums begin at zero, where factors are split
 RUN = 8                         # outputs of a warp that the sums have one below the other
 WARP_RUNS = 2
-FEWER_REGISTERS = 56            # of a thread that copies,
+FEWER_REGISTERS = 56            # of a thread that copies, and more where it is of two shifts, leaves lines there twice
+MORE_COPYING = 8                # and has their ends in the padding to write,
 WORDS_AT_ONCE = 8               # and the words of halves that it makes at a time
 MOST_REGISTERS = 224
 # Of a thread that multiplies, beside sums, factors and places
@@ -276,9 +277,15 @@ def threads_of(options: TapsFloat32Options) -> int:
     return WARP_GROUP * options.groups + LANES * all_copiers(options)
 
 
-def more_registers(options: TapsFloat32Options) -> int:
+def fewer_registers(spec: KernelSpec, options: TapsFloat32Options) -> int:
+    """Of a thread that copies."""
+    more = options.shifts > 1 and is_odd(spec) and any(spec.padding[1])
+    return FEWER_REGISTERS + (MORE_COPYING if more else 0)
+
+
+def more_registers(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Of a thread that multiplies: what those that copy leave of what the block is launched with."""
-    return registers_left(options.groups, LANES * all_copiers(options), FEWER_REGISTERS, MOST_REGISTERS)
+    return registers_left(options.groups, LANES * all_copiers(options), fewer_registers(spec, options), MOST_REGISTERS)
 
 
 def thread_sums(options: TapsFloat32Options) -> int:
@@ -308,7 +315,8 @@ def sets_of(spec: KernelSpec, options: TapsFloat32Options) -> int:
     """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and, where there are
     registers for them, those that come."""
     most = min(MOST_SETS, steps_of(spec))
-    fits = (sets for sets in range(most, 1, -1) if planned_registers(spec, options, sets) <= more_registers(options))
+    held = more_registers(spec, options)
+    fits = (sets for sets in range(most, 1, -1) if planned_registers(spec, options, sets) <= held)
     return next(fits, min(2, most))
 
 
@@ -350,8 +358,8 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
     return TapsFloat32Numbers(
         arguments=arguments, shape=WgmmaShape.of(options.filters // options.shares),
         sums=thread_sums(options), split=is_split(spec), parts=parts,
-        all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=FEWER_REGISTERS,
-        more_registers=more_registers(options),
+        all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=fewer_registers(spec, options),
+        more_registers=more_registers(spec, options),
         whole_lines=options.vector > 1, bulk=not finds_pixels(spec), products=spec.reduction, run_length=length,
         spans=spans,
         by_tap=spec.dilation[1] > 1, moving=is_moving(spec), depths=depths_of(spec),

@@ -108,7 +108,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsFloat32Options) -> str | None:
     refusal = width_refusal(options.vector, WIDE)
     if refusal is not None:
         return refusal
-    needed, held = planned_registers(spec, options, sets_of(spec, options)), more_registers(options)
+    needed, held = planned_registers(spec, options, sets_of(spec, options)), more_registers(spec, options)
     if needed > held:
         return f"about {needed} registers a thread (at most {held} of {options.groups} groups): fewer filters or groups"
     rounds = line_rounds(spec, options)

@@ -11,7 +11,7 @@
 //        N, H, W (and so P, Q) are arguments (W a multiple of 4); all else is a constant of the text
 // plan   tiles of 32 x 16 outputs x 64 filters, factors scaled and rounded to halves, 2 instructions for 27 products,
 //        by 3 warp groups and 8 copying warps, 83032 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 8 warp loads, 0 shuffles, 1024 FMA a lane, about 120 registers (direct: 864
+// cost   a warp's 16 outputs of 64 filters: 8 warp loads, 0 shuffles, 1024 FMA a lane, about 112 registers (direct: 864
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters, factors scaled by powers of
@@ -106,8 +106,8 @@ __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, i
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 120;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 64;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 112;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }

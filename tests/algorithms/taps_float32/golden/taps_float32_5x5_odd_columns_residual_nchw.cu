@@ -11,7 +11,7 @@
 //        N, H, W (and so P, Q) are arguments (Q at most 112); all else is a constant of the text
 // plan   tiles of 4 x 112 outputs x 40 filters, factors scaled and split into two halves, 8 instructions for 100
 //        products, by 2 warp groups and 8 copying warps, 229272 bytes of shared memory
-// cost   a warp's 16 outputs of 40 filters: 60 warp loads, 0 shuffles, 7680 FMA a lane, about 200 registers (direct:
+// cost   a warp's 16 outputs of 40 filters: 60 warp loads, 0 shuffles, 7680 FMA a lane, about 192 registers (direct:
 //        2000 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters, as exact as float32 units
@@ -42,7 +42,7 @@ constexpr int SPANS = 20;                       // and such spans of a window
 constexpr int DEPTHS = 8;                       // instructions of 16 products: all pairs
 constexpr int STEP_DEPTHS = 2;                  // of these a step
 constexpr int STEPS = 4;                        // of the reduction
-constexpr int SETS = 3;                         // steps whose factors a thread has at a time
+constexpr int SETS = 2;                         // steps whose factors a thread has at a time
 constexpr int REST_PAIRS = 3;                   // pairs of a span that are in no such quad,
 constexpr int REST_QUADS = 15;                  // quads of pairs that are left of several spans,
 constexpr int QUADS = 15;                       // and all
@@ -123,8 +123,8 @@ __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, i
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 64;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 192;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }

@@ -10,7 +10,7 @@
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
 // plan   tiles of 16 x 8 outputs x 8 filters, factors scaled and split into two halves, 7 instructions for 98 products,
 //        by 2 warp groups and 8 copying warps, 44040 bytes of shared memory
-// cost   a warp's 16 outputs of 8 filters: 56 warp loads, 0 shuffles, 1344 FMA a lane, about 200 registers (direct: 392
+// cost   a warp's 16 outputs of 8 filters: 56 warp loads, 0 shuffles, 1344 FMA a lane, about 192 registers (direct: 392
 //        loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters, as exact as float32 units
@@ -112,8 +112,8 @@ __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, i
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 200;"); }
+__device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 64;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 192;"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ unsigned long long wc_settled_descriptor(unsigned long long value) { asm volatile("" : "+l"(value)); return value; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[4], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %9, 0; wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 { %0, %1, %2, %3}, { %4, %5, %6, %7}, %8, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
