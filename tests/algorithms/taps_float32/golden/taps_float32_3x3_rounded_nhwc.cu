@@ -414,8 +414,7 @@ __device__ __forceinline__ void load_first(Factors (&factors)[SETS], const unsig
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps, whose first steps' factors are loaded.
 // While a step is multiplied the factors of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], Factors (&factors)[SETS], const unsigned* upper,
-        const unsigned* lower, unsigned long long filters_at) {
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], Factors (&factors)[SETS], unsigned long long filters_at) {
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -693,8 +692,7 @@ taps_float32_3x3(const float* __restrict__ x, float* __restrict__ filter, const 
                 const int run = item * 8 + warp * 2, p = tile.p + row_of(run), other_p = tile.p + row_of(run + 1),
                     q = tile.q + column_of(run, lane), other_q = tile.q + column_of(run + 1, lane);
                 float sums[SUMS];
-                sum_up(sums, factors, window_of(of_tile, row_of(run), column_of(run, lane), lane),
-                    window_of(of_tile, row_of(run + 1), column_of(run + 1, lane), lane), filters_at);
+                sum_up(sums, factors, filters_at);
                 if (item + 1 < ITEMS) load_first(factors,
                     window_of(of_tile, row_of(run + 8), column_of(run + 8, lane), lane),
                     window_of(of_tile, row_of(run + 9), column_of(run + 9, lane), lane), places);
