@@ -55,6 +55,12 @@ def finds_pixels(spec: KernelSpec) -> bool:
     return any(map(any, spec.padding)) and spec.padding_mode.reads_image
 
 
+def is_bulk(spec: KernelSpec) -> bool:
+    """Whether a line is one copy, but for its ends: not where what stands in the padding are pixels, which lie
+    elsewhere in 16 bytes."""
+    return not finds_pixels(spec)
+
+
 def run_of(spec: KernelSpec) -> tuple[int, int]:
     """Elements of a window that lie side by side in x, and how many such runs it has."""
     taps = spec.s if spec.dilation[1] == 1 else 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, quads_of, run_of
+from warpconv.codegen.parts.first_layers import (DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, is_bulk, pixel_of,
+                                                   quads_of, run_of)
 from warpconv.codegen.parts.lines import Lines, lanes_for, lines_of
 from warpconv.codegen.parts.occupancy import largest_divisor
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
@@ -360,7 +361,7 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
         sums=thread_sums(options), split=is_split(spec), parts=parts,
         all_copiers=all_copiers(options), threads=threads_of(options), fewer_registers=fewer_registers(spec, options),
         more_registers=more_registers(spec, options),
-        whole_lines=options.vector > 1, bulk=not finds_pixels(spec), products=spec.reduction, run_length=length,
+        whole_lines=options.vector > 1, bulk=is_bulk(spec), products=spec.reduction, run_length=length,
         spans=spans,
         by_tap=spec.dilation[1] > 1, moving=is_moving(spec), depths=depths_of(spec),
         step_depths=step_depths(spec), steps=steps_of(spec), sets=sets_of(spec, options), rows=rows,

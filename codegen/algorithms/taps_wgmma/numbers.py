@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts.first_layers import LANES_EACH, PAIR, finds_pixels
+from warpconv.codegen.parts.first_layers import LANES_EACH, PAIR, is_bulk
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
                                           registers_left)
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side, halo,
@@ -58,11 +58,6 @@ class TapsWgmmaNumbers(PairNumbers):
     step_depths: int = STEP_DEPTHS
     depth_cells: int = DEPTH * ITEMSIZE // CELL_BYTES
     side_threads: int = SIDE_THREADS
-
-
-def is_bulk(spec: KernelSpec) -> bool:
-    """Whether a line is one copy: not where what stands in the padding are pixels, which lie elsewhere in 16 bytes."""
-    return not finds_pixels(spec)
 
 
 def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
