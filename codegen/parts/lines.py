@@ -16,6 +16,7 @@ from ..spec import KernelSpec
 from .first_layers import pixel_of
 
 COPY_BYTES = 16
+OUTSIDE_LANES = 4               # for pieces outside of the image, mostly one or two of a line
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,11 @@ def asked_of_lines(spec: KernelSpec, vector: int) -> dict[str, int]:
 def lanes_for(places: int) -> int:
     """Lanes that have a line's places, one each at a time: a power of two, a warp at most."""
     return min(LANES, 1 << (places - 1).bit_length())
+
+
+def copying_lanes(lines: Lines, bulk: bool) -> int:
+    """Lanes that have a line's pieces, or, where a line is one copy, its pieces outside of the image."""
+    return OUTSIDE_LANES if bulk else lines.piece_lanes
 
 
 def lines_of(spec: KernelSpec, tile: tuple[int, int], whole: bool, wide: int, beside: int = 0) -> Lines:

@@ -7,7 +7,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import (DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, is_bulk, pixel_of,
                                                    quads_of, run_of)
-from warpconv.codegen.parts.lines import Lines, lanes_for, lines_of
+from warpconv.codegen.parts.lines import Lines, copying_lanes, lanes_for, lines_of
 from warpconv.codegen.parts.occupancy import largest_divisor
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES, ROWS, WARP_GROUP,
                                           WgmmaShape, registers_left)
@@ -376,7 +376,7 @@ def make_numbers(spec: KernelSpec, options: TapsFloat32Options,
         blocks=options.filters // COLUMN_UNIT, together=max(1, options.store_vector // PAIR),
         runs_across=options.tile_q // RUN, items=options.tile_p * options.tile_q // ROWS, halo_rows=lines.rows,
         pixel=pixel, odd_pixel=is_odd(spec), line=lines.line, lead=lines.lead, pieces=lines.pieces,
-        piece_lanes=lines.piece_lanes, piece_rounds=lines.piece_rounds, lines=of_tile,
+        piece_lanes=copying_lanes(lines, is_bulk(spec)), piece_rounds=lines.piece_rounds, lines=of_tile,
         planes=spec.c // pixel, plane=lines.plane, raw=lines.elements,
         raw_tiles=raw_tiles(options), covered=covered(spec, options), words=words,
         line_lanes=lanes_for(words), rounds=rounds, lines_apart=apart,

@@ -6,6 +6,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import LANES_EACH, PAIR, is_bulk
+from warpconv.codegen.parts.lines import copying_lanes
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
                                           registers_left)
 from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side, halo,
@@ -121,6 +122,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsWgmmaNumbers:
     """All numbers of plan values that fit together."""
     fields = pair_fields(spec, options)
+    fields["piece_lanes"] = copying_lanes(halo(spec, options), is_bulk(spec))
     filters, stage = fields["filter_bytes"], stage_line(options) * options.filters
     rounds = -(-options.tile_p * options.tile_q // (LANES * lane_outputs(options)))
     stages = filters + options.buffers * ITEMSIZE * fields["halo"]

@@ -56,8 +56,8 @@ constexpr int FILTER_BYTES = 159744;            // of a block's filters
 constexpr int HALO_ROWS = 39;                   // input rows that a tile's windows cover
 constexpr int LINES = 117;                      // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 48;                        // elements from one to the next as they are copied, at least
-constexpr int PIECES = 11;                      // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // by so many threads,
+constexpr int PIECES = 11;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 // elements from a channel's lines to the next's as they are copied, at least
 constexpr int PLANE = 2032;
 constexpr int RAWS = 1;                         // and such tiles at a time

@@ -58,8 +58,8 @@ constexpr int FILTER_BYTES = 20480;             // of a block's filters
 constexpr int HALO_ROWS = 8;                    // input rows that a tile's windows cover
 constexpr int LINES = 32;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 124;                       // elements from one to the next as they are copied, at least
-constexpr int PIECES = 30;                      // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 32;                 // by so many threads,
+constexpr int PIECES = 30;                      // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 // elements from a channel's lines to the next's as they are copied, at least
 constexpr int PLANE = 1028;
 constexpr int RAW = 4124;                       // elements of a tile's pixels so

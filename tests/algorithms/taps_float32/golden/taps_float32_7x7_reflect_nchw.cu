@@ -53,8 +53,8 @@ constexpr int FILTER_BYTES = 4096;              // of a block's filters
 constexpr int HALO_ROWS = 22;                   // input rows that a tile's windows cover
 constexpr int LINES = 44;                       // input rows that a tile's windows cover, of all channels
 constexpr int LINE = 24;                        // elements from one to the next as they are copied, at least
-constexpr int PIECES = 5;                       // copies of a line: of 16 bytes,
-constexpr int PIECE_LANES = 8;                  // by so many threads,
+constexpr int PIECES = 5;                       // pieces of a line: of 16 bytes,
+constexpr int PIECE_LANES = 8;                  // threads that have one,
 constexpr int PIECE_ROUNDS = 1;                 // so often
 // elements from a channel's lines to the next's as they are copied, at least
 constexpr int PLANE = 620;

@@ -54,7 +54,7 @@ constexpr int HALO_ROWS = 12;                   // input rows that a tile's wind
 constexpr int LINES = 24;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 88;                        // elements from one to the next in shared memory, at least
 constexpr int PIECES = 10;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 16;                 // threads that have one,
+constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 // elements from a channel's lines to the next's in shared memory, at least
 constexpr int PLANE = 1160;
 constexpr int HALO = 2336;                      // elements of a tile's pixels there

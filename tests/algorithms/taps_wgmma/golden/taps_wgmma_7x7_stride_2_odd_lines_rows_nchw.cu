@@ -50,7 +50,7 @@ constexpr int HALO_ROWS = 13;                   // input rows that a tile's wind
 constexpr int LINES = 39;                       // lines of x that are copied for a tile: those of all channels
 constexpr int LINE = 248;                       // elements from one to the next in shared memory, at least
 constexpr int PIECES = 30;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 32;                 // threads that have one,
+constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 // elements from a channel's lines to the next's in shared memory, at least
 constexpr int PLANE = 3336;
 constexpr int HALO = 10032;                     // elements of a tile's pixels there
