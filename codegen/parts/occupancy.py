@@ -49,6 +49,13 @@ def held_blocks(hardware: Hardware, registers: int, threads: int, shared_bytes: 
     return max(1, min(resident_blocks(hardware, registers, threads), by_shared))
 
 
+def blocks_refusal(hardware: Hardware, threads: int, blocks: int) -> str | None:
+    """None, or in words why a multiprocessor never has so many ``blocks`` of ``threads``."""
+    if threads * blocks <= hardware.resident_threads:
+        return None
+    return f"min_blocks = {blocks} of {threads} threads (a multiprocessor holds {hardware.resident_threads})"
+
+
 def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:
     """The same of blocks of so many warps, of which each quarter of a multiprocessor has registers for whole ones: what
     ptxas goes by on sm_120, where fewer registers than were planned make spills."""

@@ -19,6 +19,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
@@ -195,7 +196,14 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
         shift=shift,
         vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
         filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
-        min_blocks=2 if sums > 64 else 3 if sums > 32 else 4)
+        min_blocks=options.min_blocks or _blocks(spec, options, sums))
+
+
+def _blocks(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> int:
+    """Blocks of a multiprocessor that the compiler leaves registers for: in NHWC as many as a lane's sums leave."""
+    if options.form is Form.TILES or spec.layout is Layout.NCHW:
+        return 1
+    return 2 if sums > 64 else 3 if sums > 32 else 4
 
 
 def _loads_ahead(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> bool:
@@ -248,7 +256,8 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
                   "pixels")
     template = f"filter_gradient/{options.form.value}_{spec.layout.name.lower()}.cu.jinja" if taps else (
         "filter_gradient/tiles.cu.jinja")
-    return KernelPlan(spec=spec, options=options, numbers=made, templates=(template,), program=program, cost=cost,
+    return KernelPlan(spec=spec, options=replace(options, min_blocks=made.min_blocks), numbers=made,
+                      templates=(template,), program=program, cost=cost,
                       phrase=f"{phrase}; then the chunks' sums are added")
 
 
@@ -271,6 +280,10 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     if spec.channels != 1:
         return f"form = taps is for filters of one channel, not of {spec.channels}"
     nhwc = spec.layout is Layout.NHWC
+    if not nhwc and options.min_blocks > 1:
+        return f"min_blocks = {options.min_blocks}: registers are left for more blocks in NHWC"
+    if (refusal := blocks_refusal(spec.hardware, THREADS, options.min_blocks)) is not None:
+        return refusal
     if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):
         return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"
     if not nhwc and (reason := _together(spec, options)) is not None:

@@ -15,7 +15,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_refusal, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -75,7 +75,8 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterLoopsNum
     sizes = options.tap_planes, options.tap_rows, options.tap_columns
     return FilterLoopsNumbers(tap_tiles=tuple(-(-taps // size) for taps, size in zip(spec.taps, sizes)),
                               elements=spec.k * spec.reduction, warps=options.threads // LANES,
-                              min_blocks=resident_blocks(spec.hardware, _registers(options), options.threads))
+                              min_blocks=options.min_blocks or resident_blocks(spec.hardware, _registers(options),
+                                                                               options.threads))
 
 
 def _registers(options: FilterGradientOptions) -> int:
@@ -87,7 +88,8 @@ def plan(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
+    made = {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
+    return replace(made, options=replace(options, min_blocks=made.numbers.min_blocks))
 
 
 def _plan_march(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
@@ -166,6 +168,8 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
         refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    threads = options.threads if options.form is Form.LOOPS else options.block_size_x * options.block_size_y
+    refusal = refusal or blocks_refusal(spec.hardware, threads, options.min_blocks)
     if refusal is not None or options.form is not Form.LOOPS:
         return refusal or {Form.MARCH: march_refusal, Form.LANES: filter_lanes_refusal}[options.form](spec, options)
     sums = options.tap_planes * options.tap_rows * options.tap_columns

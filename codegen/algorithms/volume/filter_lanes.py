@@ -22,7 +22,7 @@ def filter_lanes_numbers(spec: KernelSpec, options: FilterGradientOptions) -> tu
     made = lanes_numbers(spec, options, (options.tap_planes, options.tap_rows, options.tap_columns))
     registers = lane_registers(options, made, 1, _sums(options) // options.lane_vector)
     shared = 4 * _sums(options) * made.lanes
-    return as_held(spec, made, registers, shared), registers
+    return as_held(spec, options, made, registers, shared), registers
 
 
 def _sums(options: FilterGradientOptions) -> int:

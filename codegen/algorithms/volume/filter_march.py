@@ -44,8 +44,9 @@ def march_numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterMar
         tile=tile, slots=-(-reach // spec.stride[0]), elements=spec.k * spec.reduction, min_blocks=1,
         tap_tiles=(-(-spec.taps[0] // options.tap_planes), -(-spec.taps[1] // options.tap_rows), 1),
         shared_bytes=4 * options.stages * tile.floats)
-    return replace(made, min_blocks=held_blocks(spec.hardware, registers_of(spec, options, made), tile.threads,
-                                                made.shared_bytes + _sums_bytes(options, tile)))
+    held = held_blocks(spec.hardware, registers_of(spec, options, made), tile.threads,
+                       made.shared_bytes + _sums_bytes(options, tile))
+    return replace(made, min_blocks=options.min_blocks or held)
 
 
 def _sums_bytes(options: FilterGradientOptions, tile: TileNumbers) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.options import only
+from warpconv.codegen.options import DERIVED, only
 
 from .options import Form
 
@@ -17,7 +17,7 @@ class FilterGradientOptions:
     (columns x rows) of ``rows`` x ``columns`` outputs, ``vector`` of which are loaded together; the depth is cut in
     up to ``pieces``, each walked by itself; ``stages`` and ``load_vector`` as of ``volume``. ``lanes``: teams
     of ``block_size_x`` lanes of ``lane_vector`` channels, ``block_size_y`` of them. ``loops``: blocks of
-    ``threads``."""
+    ``threads``. ``min_blocks`` as of ``volume``."""
 
     form: Form = Form.MARCH
     tap_planes: int = 1
@@ -34,3 +34,4 @@ class FilterGradientOptions:
     load_vector: int = only(1, form=Form.MARCH)
     lane_vector: int = only(1, form=Form.LANES)
     threads: int = only(128, form=Form.LOOPS)
+    min_blocks: int = DERIVED

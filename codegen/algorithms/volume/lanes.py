@@ -53,9 +53,9 @@ def lane_registers(options: Any, made: LanesNumbers, rows: int, sums: int = 0) -
     return 44 + vector * (outputs + rows * made.columns_read + sums)
 
 
-def as_held(spec: KernelSpec, made: LanesNumbers, registers: int, shared_bytes: int) -> LanesNumbers:
-    """With the blocks that a multiprocessor holds."""
-    blocks = held_blocks(spec.hardware, registers, made.threads, shared_bytes)
+def as_held(spec: KernelSpec, options: Any, made: LanesNumbers, registers: int, shared_bytes: int) -> LanesNumbers:
+    """With the blocks that a multiprocessor holds, or those that are asked for."""
+    blocks = options.min_blocks or held_blocks(spec.hardware, registers, made.threads, shared_bytes)
     groups = -(-spec.k // made.team_channels)
     return replace(made, min_blocks=blocks,
                    filled=max(1, blocks * spec.hardware.multiprocessors // groups) * made.teams)

@@ -73,6 +73,7 @@ class LoopsNumbers:
     """What the template of ``loops`` writes besides spec and options."""
 
     threads: int
+    min_blocks: int = 1
 
 
 def slots_of(spec: KernelSpec) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from warpconv.codegen.classes import dataclass
-from warpconv.codegen.options import only
+from warpconv.codegen.options import DERIVED, only
 
 
 class Form(enum.Enum):
@@ -23,7 +23,8 @@ class VolumeOptions:
     cut in ``chunks``, each walked by a block of its own. ``stages`` planes are in shared memory or on their way there
     (of other elements than float32 two, and one in registers). ``lanes``: teams of ``block_size_x`` lanes, each of
     ``lane_vector`` channels, with ``rows`` x ``columns`` outputs; ``block_size_y`` teams. Outputs are stored ``vector``
-    columns at a time, the input is copied ``load_vector`` columns at a time."""
+    columns at a time, the input is copied ``load_vector`` columns at a time. The compiler leaves registers for
+    ``min_blocks`` blocks on a multiprocessor (follows from the others if not given)."""
 
     form: Form = Form.MARCH
     block_size_x: int = 32
@@ -36,3 +37,4 @@ class VolumeOptions:
     vector: int = only(1, form=Form.MARCH)
     load_vector: int = only(1, form=Form.MARCH)
     lane_vector: int = only(1, form=Form.LANES)
+    min_blocks: int = only(DERIVED, form=(Form.MARCH, Form.LANES))

@@ -14,7 +14,7 @@ from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED, QUARTERS
 from warpconv.codegen.parts.arguments import demanding, layer_arguments
-from warpconv.codegen.parts.occupancy import held_blocks, largest_divisor, step_registers
+from warpconv.codegen.parts.occupancy import blocks_refusal, held_blocks, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import PIXELS, ConvShape
@@ -129,13 +129,14 @@ def plan(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     refusal = _refusal(spec, options)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
-    return {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
+    made = {Form.MARCH: _plan_march, Form.LANES: _plan_lanes, Form.LOOPS: _plan_loops}[options.form](spec, options)
+    return replace(made, options=replace(options, min_blocks=made.numbers.min_blocks))
 
 
 def _plan_march(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     made = march_numbers(spec, options)
     registers = registers_of(spec, options, made)
-    made = replace(made, min_blocks=_blocks(spec, options))
+    made = replace(made, min_blocks=options.min_blocks or _blocks(spec, options))
     across, down = options.block_size_x * options.columns, options.block_size_y * options.rows
     arguments = _arguments(spec, options)
     launch = Launch(
@@ -171,7 +172,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     registers = max(lane_registers(options, made, 2) + step_registers(spec, options.rows * options.columns),
                     WIDE_REGISTERS if max(spec.stride) > 1 or max(spec.taps) >= MANY_TAPS else 0)
     shared = 4 * spec.reduction * made.team_channels
-    made = as_held(spec, made, registers, shared)
+    made = as_held(spec, options, made, registers, shared)
     demands = lane_demands(spec, options, "x", "y", "residual")
     arguments = demanding(layer_arguments(spec), demands)
     down, across = options.rows, options.columns
@@ -207,10 +208,10 @@ def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
 
 
 def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
-    refusal = supports(spec)
+    threads = options.block_size_x * options.block_size_y
+    refusal = supports(spec) or blocks_refusal(spec.hardware, threads, options.min_blocks)
     if refusal is not None or options.form is Form.LANES:
         return refusal or _lanes_refusal(spec, options)
-    threads = options.block_size_x * options.block_size_y
     if refusal is None and (not LANES <= threads <= BLOCK_THREADS or threads % LANES):
         refusal = f"a block of {threads} threads (whole warps, {LANES} to {BLOCK_THREADS} are possible)"
     if refusal is not None or options.form is Form.LOOPS:

@@ -20,6 +20,7 @@ def layer(**changes) -> ConvShape:
 @pytest.mark.parametrize("changes, values, words", [
     ({"c": 128}, {"form": "taps"}, "filters of one channel"), ({}, {"vector": 4}, "pairs are of 16-bit channels"),
     ({"layout": "NCHW"}, {"vector": 2, "columns": 1}, "that divide columns"),
+    ({"layout": "NCHW"}, {"min_blocks": 2}, "more blocks in NHWC"), ({}, {"min_blocks": 17}, "min_blocks = 17 of 128"),
     ({"layout": "NCHW", "padding_mode": "reflect"}, {"vector": 2, "columns": 2}, "borders of zeros"),
     ({"stride": 2}, {"walk": "strip"}, "strips are of layers"), ({}, {"tap_rows": 8}, "8 x 7 taps of a filter"),
     ({"r": 13, "s": 11}, {"tap_rows": 13, "tap_columns": 11, "walk": "tile"}, "sums would not stay in registers"),

@@ -38,7 +38,8 @@ def test_what_does_not_fit_is_done_by_loops(layer, form):
 @pytest.mark.parametrize("values, reason", [
     ({"columns": 3}, "columns = 3"), ({"vector": 2}, "vector = 2"), ({"stages": 1}, "stages = 1"),
     ({"rows": 8}, "96 sums"), ({"k_tile": 2}, "does not divide"), ({"block_size_y": 100}, "a block of 1600"),
-    ({"block_size_x": 16, "block_size_y": 64, "rows": 4}, "bytes of shared memory")])
+    ({"block_size_x": 16, "block_size_y": 64, "rows": 4}, "bytes of shared memory"),
+    ({"min_blocks": 9}, "min_blocks = 9 of 256 threads")])
 def test_plan_values_that_do_not_go_together_are_refused(values, reason):
     own = {"block_size_x": 16, "block_size_y": 16, "rows": 4, "columns": 4}
     with pytest.raises(UnsupportedSpec, match=reason):
@@ -104,3 +105,17 @@ def test_16_bit_layers_with_strides_spill_a_few_registers_at_most(dtype, taps, s
                                          dtype=dtype))
     for entry in build(made).compiled.entries:
         assert max(entry.spill_stores, entry.spill_loads, entry.stack_bytes) <= 64, entry
+
+
+@pytest.mark.thin(2)
+@pytest.mark.nvcc
+@pytest.mark.parametrize("operation, layer", [
+    ("forward", dict(c=1, k=1, d=16, h=55, w=55, t=1, r=9, s=9, padding=(0, 4, 4))),
+    ("filter_gradient", dict(c=32, k=512, groups=32, d=16, h=56, w=56, t=3, r=5, s=5, stride=3, padding=(1, 2, 2),
+                             layout="NHWC"))])
+def test_volumes_that_spill_are_built_with_fewer_blocks(operation, layer):
+    """They had 884 and 172 bytes a thread."""
+    made = plan_layer(ConvShape(**layer), arch="sm_90", operation=operation)
+    built = build(made)
+    assert built.settings["min_blocks"] < made.settings()["min_blocks"]
+    assert all(entry.spill_stores == 0 for entry in built.compiled.entries)

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,16 --filter 16,3,3 --stride 2,2 --padding 1 --groups 16 --dtype float16 \
 //     --layout NHWC --operation filter_gradient --arch sm_90 --algorithm filter_gradient \
 //     --set form=taps --set chunks=112 --set walk=tile --set rows=7 --set columns=4 --set tap_rows=3 \
-//     --set tap_columns=3 --set vector=2
+//     --set tap_columns=3 --set vector=2 --set min_blocks=4
 //
 // layer  x[N, H, W, 16] * w[16, 1, 3, 3] -> y[N, P, Q, 16], stride 2, padding 1, groups 16, float16 NHWC; its filter
 //        gradient

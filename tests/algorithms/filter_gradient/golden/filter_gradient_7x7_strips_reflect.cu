@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,16 --filter 16,7,7 --padding 3 --padding-mode reflect --groups 16 --layout NHWC \
 //     --operation filter_gradient --arch sm_90 --algorithm filter_gradient \
 //     --set form=taps --set chunks=112 --set walk=strip --set rows=56 --set columns=4 --set tap_rows=7 \
-//     --set tap_columns=7 --set vector=1
+//     --set tap_columns=7 --set vector=1 --set min_blocks=3
 //
 // layer  x[N, H, W, 16] * w[16, 1, 7, 7] -> y[N, P, Q, 16], stride 1, padding 3 (reflect), groups 16, float32 NHWC; its
 //        filter gradient

@@ -4,7 +4,7 @@
 //   warpconv emit --input N,32,D,H,W --filter 32,3,3,3 --padding 1 --groups 32 --operation data_gradient \
 //     --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=16 --set block_size_y=16 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4
+//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4 --set min_blocks=2
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float32; its data
 //        gradient

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,D,H,W --filter 1,3,3,3 --padding 1 --padding-mode constant --padding-value 1 \
 //     --dilation 1,2,2 --dtype uint8 --weight-dtype int8 --epilogue residual --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=32 --set block_size_y=4 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=4 --set stages=2 --set vector=1 --set load_vector=1
+//     --set chunks=4 --set stages=2 --set vector=1 --set load_vector=1 --set min_blocks=3
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (constant), dilation 1,2,2, uint8
 //        with int8 filters, then residual

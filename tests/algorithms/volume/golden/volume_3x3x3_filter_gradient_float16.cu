@@ -4,7 +4,7 @@
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
 //     --set form=march --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=16 \
 //     --set block_size_x=16 --set block_size_y=8 --set rows=2 --set columns=4 --set pieces=4 --set stages=2 \
-//     --set vector=4 --set load_vector=4
+//     --set vector=4 --set load_vector=4 --set min_blocks=4
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 3, 3, 3] -> y[N, 32, Z, P, Q], stride 1, padding 1, groups 32, float16; its
 //        filter gradient

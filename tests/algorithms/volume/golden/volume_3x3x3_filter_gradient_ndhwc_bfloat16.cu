@@ -3,7 +3,8 @@
 //   warpconv emit --input N,D,H,W,32 --filter 32,3,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
 //     --set form=lanes --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=396 \
-//     --set block_size_x=16 --set block_size_y=8 --set rows=1 --set columns=8 --set pieces=2 --set lane_vector=2
+//     --set block_size_x=16 --set block_size_y=8 --set rows=1 --set columns=8 --set pieces=2 --set lane_vector=2 \
+//     --set min_blocks=3
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC; its
 //        filter gradient

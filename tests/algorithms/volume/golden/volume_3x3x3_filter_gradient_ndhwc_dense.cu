@@ -2,7 +2,8 @@
 // Emit it again with
 //   warpconv emit --input N,D,H,W,3 --filter 8,3,3,3 --padding 1 --layout NHWC --operation filter_gradient \
 //     --arch sm_90 --algorithm volume_filter \
-//     --set form=loops --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=44 --set threads=128
+//     --set form=loops --set tap_planes=3 --set tap_rows=3 --set tap_columns=3 --set chunks=44 --set threads=128 \
+//     --set min_blocks=4
 //
 // layer  x[N, D, H, W, 3] * w[8, 3, 3, 3, 3] -> y[N, Z, P, Q, 8], stride 1, padding 1, float32 NHWC; its filter
 //        gradient

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,D,H,W,32 --filter 32,3,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --epilogue relu --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=lanes --set block_size_x=16 --set block_size_y=8 --set rows=2 --set columns=4 --set chunks=2 \
-//     --set lane_vector=2
+//     --set lane_vector=2 --set min_blocks=4
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC,
 //        then relu

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,1,D,H,W --filter 1,3,3,3 --padding 1 --padding-mode symmetric --arch sm_90 \
 //     --algorithm volume \
 //     --set form=march --set block_size_x=32 --set block_size_y=8 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=16 --set stages=3 --set vector=4 --set load_vector=1
+//     --set chunks=16 --set stages=3 --set vector=4 --set load_vector=1 --set min_blocks=2
 //
 // layer  x[N, 1, D, H, W] * w[1, 1, 3, 3, 3] -> y[N, 1, Z, P, Q], stride 1, padding 1 (symmetric), float32
 //        N, D, H, W (and so Z, P, Q) are arguments (Q a multiple of 4); all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,D,H,W --filter 16,3,3,3 --stride 2,2,2 --padding 1 --epilogue bias --arch sm_90 \
 //     --algorithm volume \
 //     --set form=march --set block_size_x=8 --set block_size_y=16 --set rows=2 --set columns=4 --set k_tile=4 \
-//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4
+//     --set chunks=4 --set stages=3 --set vector=4 --set load_vector=4 --set min_blocks=3
 //
 // layer  x[N, 3, D, H, W] * w[16, 3, 3, 3, 3] -> y[N, 16, Z, P, Q], stride 2, padding 1, float32, then bias
 //        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,D,H,W,32 --filter 32,5,3,3 --stride 2,2,2 --padding 2,1,1 --padding-mode reflect \
 //     --groups 32 --layout NHWC --epilogue relu --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=lanes --set block_size_x=32 --set block_size_y=4 --set rows=4 --set columns=4 --set chunks=1 \
-//     --set lane_vector=1
+//     --set lane_vector=1 --set min_blocks=3
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 5, 3, 3] -> y[N, Z, P, Q, 32], stride 2, padding 2,1,1 (reflect), groups 32,
 //        float32 NHWC, then relu

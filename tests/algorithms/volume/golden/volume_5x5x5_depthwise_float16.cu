@@ -3,7 +3,7 @@
 //   warpconv emit --input N,32,D,H,W --filter 32,5,5,5 --padding 2 --groups 32 --dtype float16 --epilogue bias \
 //     --index-bits 32 --arch sm_90 --algorithm volume \
 //     --set form=march --set block_size_x=8 --set block_size_y=8 --set rows=4 --set columns=4 --set k_tile=1 \
-//     --set chunks=1 --set stages=2 --set vector=4 --set load_vector=4
+//     --set chunks=1 --set stages=2 --set vector=4 --set load_vector=4 --set min_blocks=5
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 5, 5, 5] -> y[N, 32, Z, P, Q], stride 1, padding 2, groups 32, float16, then bias
 //        N, D, H, W (and so Z, P, Q) are arguments (W a multiple of 4; Q a multiple of 4); all else is a constant of

@@ -4,7 +4,7 @@
 //     --operation filter_gradient --index-bits 32 --arch sm_90 --algorithm volume_filter \
 //     --set form=march --set tap_planes=1 --set tap_rows=5 --set tap_columns=5 --set chunks=4 --set block_size_x=8 \
 //     --set block_size_y=16 --set rows=2 --set columns=4 --set pieces=4 --set stages=3 --set vector=4 \
-//     --set load_vector=1
+//     --set load_vector=1 --set min_blocks=5
 //
 // layer  x[N, 32, D, H, W] * w[32, 1, 5, 5, 5] -> y[N, 32, Z, P, Q], stride 1, padding 2 (reflect), groups 32, float32;
 //        its filter gradient
