@@ -61,9 +61,9 @@ def lanes_for(places: int) -> int:
     return min(LANES, 1 << (places - 1).bit_length())
 
 
-def copying_lanes(lines: Lines, bulk: bool) -> int:
-    """Lanes that have a line's pieces, or, where a line is one copy, its pieces outside of the image."""
-    return OUTSIDE_LANES if bulk else lines.piece_lanes
+def copying_lanes(lanes: int, bulk: bool) -> int:
+    """The ``lanes`` that have a line's pieces, or, where a line is one copy, those for what is outside of the image."""
+    return OUTSIDE_LANES if bulk else lanes
 
 
 def lines_of(spec: KernelSpec, tile: tuple[int, int], whole: bool, wide: int, beside: int = 0) -> Lines:

@@ -49,11 +49,12 @@ def held_blocks(hardware: Hardware, registers: int, threads: int, shared_bytes: 
     return max(1, min(resident_blocks(hardware, registers, threads), by_shared))
 
 
-def blocks_refusal(hardware: Hardware, threads: int, blocks: int) -> str | None:
+def blocks_refusal(spec: KernelSpec, threads: int, blocks: int) -> str | None:
     """None, or in words why a multiprocessor never has so many ``blocks`` of ``threads``."""
-    if threads * blocks <= hardware.resident_threads:
+    held = spec.hardware.resident_threads
+    if threads * blocks <= held:
         return None
-    return f"min_blocks = {blocks} of {threads} threads (a multiprocessor holds {hardware.resident_threads})"
+    return f"min_blocks = {blocks} of {threads} threads: {spec.arch} holds {held}, {held // threads} such blocks"
 
 
 def blocks_by_quarters(hardware: Hardware, registers: int, warps: int) -> int:

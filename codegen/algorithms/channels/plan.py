@@ -20,7 +20,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import has_many_places, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_refusal, has_many_places, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -318,8 +318,7 @@ def _check(spec: KernelSpec, options: ChannelsOptions) -> None:
     if refusal is None and threads > BLOCK_THREADS:
         refusal = (f"{options.block_channels} x {options.block_columns} x {options.block_rows} threads are more than a "
                    f"block's {BLOCK_THREADS}")
-    if refusal is None and -(-threads // 32) * 32 * options.min_blocks > spec.hardware.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    refusal = refusal or blocks_refusal(spec, -(-threads // 32) * 32, options.min_blocks)
     if refusal is None and options.columns > 16:
         refusal = f"columns = {options.columns} (at most 16)"
     most_ahead = {Body.TILE: 1, Body.RING: 4, Body.LINES: 32}[options.body]

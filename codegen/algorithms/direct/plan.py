@@ -19,7 +19,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.latency import lone_thread
-from warpconv.codegen.parts.occupancy import blocks_by_quarters, largest_divisor, step_registers
+from warpconv.codegen.parts.occupancy import blocks_by_quarters, blocks_refusal, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
 from warpconv.codegen.parts.text import MOST_UNROLLED
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Program
@@ -214,8 +214,7 @@ def _check(spec: KernelSpec, options: DirectOptions) -> None:
         refusal = f"a block of {threads} threads ({LANES} to {BLOCK_THREADS} are possible)"
     if refusal is None and options.block_size_y > MOST_ROWS and spec.layout is Layout.NCHW:
         refusal = f"block_size_y = {options.block_size_y} (at most {MOST_ROWS}, so that row indices cannot overflow)"
-    if refusal is None and threads * options.min_blocks > spec.hardware.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    refusal = refusal or blocks_refusal(spec, threads, options.min_blocks)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
 

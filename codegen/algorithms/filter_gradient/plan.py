@@ -196,14 +196,15 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
         shift=shift,
         vectors_read=-(-(shift + columns_read) // options.vector), column_tiles=-(-spec.reduction // TILE_COLUMNS),
         filter_tiles=-(-spec.filters // TILE_K), guarded=not spec.padding_mode.reads_image,
-        min_blocks=options.min_blocks or _blocks(spec, options, sums))
+        min_blocks=_blocks(spec, options, sums))
 
 
 def _blocks(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> int:
-    """Blocks of a multiprocessor that the compiler leaves registers for: in NHWC as many as a lane's sums leave."""
+    """Blocks of a multiprocessor that the compiler leaves registers for: in NHWC those that are asked for, or as many
+    as a lane's sums leave."""
     if options.form is Form.TILES or spec.layout is Layout.NCHW:
         return 1
-    return 2 if sums > 64 else 3 if sums > 32 else 4
+    return options.min_blocks or (2 if sums > 64 else 3 if sums > 32 else 4)
 
 
 def _loads_ahead(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> bool:
@@ -282,7 +283,7 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     nhwc = spec.layout is Layout.NHWC
     if not nhwc and options.min_blocks > 1:
         return f"min_blocks = {options.min_blocks}: registers are left for more blocks in NHWC"
-    if (refusal := blocks_refusal(spec.hardware, THREADS, options.min_blocks)) is not None:
+    if (refusal := blocks_refusal(spec, THREADS, options.min_blocks)) is not None:
         return refusal
     if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):
         return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"

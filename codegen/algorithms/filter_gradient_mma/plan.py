@@ -29,6 +29,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES
 from warpconv.codegen.parts import partial_sums, reordered
 from warpconv.codegen.parts.arguments import demanding, gradient_arguments, sizes_of
 from warpconv.codegen.parts.mma import FACTORS, MOST_STAGES, SPLIT, arithmetic_of, matrix_depth, units_refusal
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import FLOATS, ZEROS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch
 from warpconv.codegen.shape import ConvShape
@@ -64,8 +65,7 @@ def plan(spec: KernelSpec, options: FilterGradientMmaOptions) -> KernelPlan:
     if refusal is None:
         options = resolved(spec, options)
         refusal = tile_refusal(spec, options)
-        if refusal is None and threads_of(options) * options.min_blocks > spec.hardware.resident_threads:
-            refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+        refusal = refusal or blocks_refusal(spec, threads_of(options), options.min_blocks)
     if refusal is not None:
         raise UnsupportedSpec(spec, refusal)
     numbers = make_numbers(spec, options)

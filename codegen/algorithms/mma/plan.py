@@ -29,6 +29,7 @@ from warpconv.codegen.parts import nhwc_pass, split_sums
 from warpconv.codegen.parts.arguments import BORDER, demanding, image_of, layer_arguments, named, outputs_of, sizes_of
 from warpconv.codegen.parts.mma import (CELL_BYTES, FACTORS, MATRIX_COLUMNS, MATRIX_ROWS, MOST_STAGES, ROW_CELLS,
                                         SPLIT, arithmetic_of, cell_of, matrices_refusal, matrix_depth, units_refusal)
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
                                    Workspace)
@@ -142,9 +143,7 @@ def _layer_refusal(spec: KernelSpec, options: MmaOptions) -> str | None:
     if shared > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
     threads = LANES * options.warps_m * options.warps_n
-    if threads * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
-    return None
+    return blocks_refusal(spec, threads, options.min_blocks)
 
 
 def _arguments(spec: KernelSpec, options: MmaOptions) -> tuple[Argument, ...]:

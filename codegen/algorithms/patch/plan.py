@@ -22,7 +22,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, blocks_refusal, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
@@ -192,10 +192,9 @@ def plan(spec: KernelSpec, options: PatchOptions) -> KernelPlan:
     registers = registers_of(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_blocks(spec, options, numbers))
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks}: {spec.arch} holds "
-                                    f"{spec.hardware.resident_threads} threads, "
-                                    f"{spec.hardware.resident_threads // numbers.threads} blocks of {numbers.threads}")
+    refusal = blocks_refusal(spec, numbers.threads, options.min_blocks)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))

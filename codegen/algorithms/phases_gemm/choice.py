@@ -17,6 +17,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUA
 from warpconv.codegen.parts.gemm.choice import (BLOCK_SLOTS, COPY_SLOTS, EXPOSED, LAUNCH_CYCLES, LONE_WARP,
                                                 MEMORY_SHARE, TILE_SLOTS, WARP_PACE)
 from warpconv.codegen.parts.gemm.tiles import MOST_STAGES, MOST_SUMS
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
@@ -93,9 +94,7 @@ def tile_refusal(spec: KernelSpec, options: PhasesGemmOptions) -> str | None:
     limit = PORTABLE_SHARED if spec.hardware.async_copies else SHARED_STATIC
     if shared > limit:
         return f"{shared} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer stages"
-    if threads * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
-    return None
+    return blocks_refusal(spec, threads, options.min_blocks)
 
 
 def _copies_refusal(spec: KernelSpec, options: PhasesGemmOptions, threads: int) -> str | None:

@@ -15,6 +15,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, QUA
 from warpconv.codegen.parts.mma import (BLOCK_SLOTS, COPY_SLOTS, MATRIX_COLUMNS, MATRIX_ROWS, MATRIX_SLOTS,
                                         MOST_STAGES, ROW_CELLS, STORE_SLOTS, cell_of, layer_cycles, matrices_refusal,
                                         matrix_depth, narrow_share, product_slots)
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.phases import phases_of
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -70,9 +71,7 @@ def tile_refusal(spec: KernelSpec, options: PhasesMmaOptions) -> str | None:
     shared = shared_bytes(spec, options)
     if shared > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory for a block (at most {PORTABLE_SHARED}): smaller tiles or fewer stages"
-    if threads * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
-    return None
+    return blocks_refusal(spec, threads, options.min_blocks)
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> PhasesMmaOptions:

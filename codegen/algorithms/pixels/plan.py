@@ -20,7 +20,7 @@ from warpconv.codegen.fill import Fill
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, THREAD_REGISTERS
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import blocks_refusal, largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal, integer_border
 from warpconv.codegen.parts.rows import stride_refusal, vertical
 from warpconv.codegen.parts.text import text_refusal
@@ -249,8 +249,8 @@ def _refusal(spec: KernelSpec, options: PixelsOptions) -> str | None:
 def _block_refusal(spec: KernelSpec, options: PixelsOptions, numbers: PixelsNumbers, registers: int) -> str | None:
     if numbers.threads > BLOCK_THREADS:
         return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    if (refusal := blocks_refusal(spec, numbers.threads, options.min_blocks)) is not None:
+        return refusal
     if options.sub_block_rows * options.warp_rows > 4096:
         return f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most 4096 in all)"
     if registers > MOST_REGISTERS and options.prefetch_rows > 1:

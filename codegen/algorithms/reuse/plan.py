@@ -20,7 +20,7 @@ from warpconv.codegen.hardware import (BLOCK_THREADS, CONSTANT_BYTES, GRID_LIMIT
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.latency import lone_thread
-from warpconv.codegen.parts.occupancy import largest_divisor, resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import blocks_refusal, largest_divisor, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.plan import Blocks, Cost, KernelPlan, Launch, Preparation, Program
 from warpconv.codegen.shape import ConvShape
@@ -272,8 +272,7 @@ def _check(spec: KernelSpec, options: ReuseOptions, numbers: ReuseNumbers, cost:
         refusal = f"k_tile = {options.k_tile} does not divide K/groups = {spec.filters}"
     if refusal is None and numbers.threads > BLOCK_THREADS:
         refusal = f"{options.warp_columns} x {options.warp_rows} warps are more than a block's {BLOCK_THREADS} threads"
-    if refusal is None and numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    refusal = refusal or blocks_refusal(spec, numbers.threads, options.min_blocks)
     if refusal is None and options.sub_block_rows > 4096:
         refusal = f"sub_block_rows = {options.sub_block_rows} (at most 4096)"
     if refusal is None and 4 * numbers.shared_floats > SHARED_STATIC:

@@ -21,7 +21,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.folded import line_of, one_pixel_wide
-from warpconv.codegen.parts.occupancy import resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import blocks_refusal, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.rings import LAYOUTS, QUAD, ring_refusal, value_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -136,10 +136,7 @@ def _refusal(spec: KernelSpec, options: SequenceOptions, numbers: RowNumbers | P
         return f"{numbers.channel_groups} blocks for the channels (at most {GRID_LIMIT[1]})"
     if numbers.shared_bytes > PORTABLE_SHARED:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {PORTABLE_SHARED})"
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        return (f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
-                f"{spec.hardware.resident_threads}")
-    return None
+    return blocks_refusal(spec, numbers.threads, options.min_blocks)
 
 
 def _arguments(spec: KernelSpec, options: SequenceOptions) -> tuple[Argument, ...]:

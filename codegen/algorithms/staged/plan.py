@@ -21,6 +21,7 @@ from warpconv.codegen.hardware import (
     BLOCK_THREADS, LANES, PORTABLE_BLOCKS, QUARTERS, REGISTER_FILE, REGISTER_UNIT, THREAD_REGISTERS)
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import demanding, layer_arguments
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program, Role
@@ -158,9 +159,9 @@ def plan(spec: KernelSpec, options: StagedOptions) -> KernelPlan:
     numbers, strip = _numbers(spec, options), _thread_cost(spec, options)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_resident(spec, options, numbers, strip))
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.hardware.resident_threads} threads")
+    refusal = blocks_refusal(spec, numbers.threads, options.min_blocks)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=(_blocks(spec, options, numbers), Blocks(), Blocks()),
                     block=(numbers.threads, 1, 1), arguments=tuple(a.name for a in arguments),

@@ -19,6 +19,7 @@ from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import BORDER, demanding, layer_arguments, named
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
@@ -120,9 +121,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
         return f"{shared_bytes(spec, options)} bytes of shared memory (at most {PORTABLE_SHARED}): a smaller tile"
     if pixel_pieces(spec, options) > LANES * options.warps:
         return f"{options.warps} warps for {pixel_pieces(spec, options)} pieces of a pixel: more warps, or fewer groups"
-    if LANES * options.warps * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
-    return None
+    return blocks_refusal(spec, LANES * options.warps, options.min_blocks)
 
 
 def _arguments(spec: KernelSpec, options: TapsOptions) -> tuple[Argument, ...]:

@@ -21,6 +21,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED
 from warpconv.codegen.parts.arguments import BORDER, named
 from warpconv.codegen.parts.first_layers import few_channels_refusal
 from warpconv.codegen.parts.mma import MATRIX_ROWS
+from warpconv.codegen.parts.occupancy import blocks_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import staying_grid
 from warpconv.codegen.parts.wgmma import DEPTH
@@ -94,9 +95,7 @@ def _layer_refusal(spec: KernelSpec, options: TapsMmaOptions) -> str | None:
         return f"about {needed} registers a thread (at most {MOST_REGISTERS}): fewer filters or matrices"
     if (shared := shared_bytes(spec, options)) > PORTABLE_SHARED:
         return f"{shared} bytes of shared memory (at most {PORTABLE_SHARED}): a smaller tile, or fewer filters"
-    if LANES * options.warps * options.min_blocks > spec.hardware.resident_threads:
-        return f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
-    return None
+    return blocks_refusal(spec, LANES * options.warps, options.min_blocks)
 
 
 def _launch(spec: KernelSpec, options: TapsMmaOptions, numbers: TapsMmaNumbers) -> Launch:

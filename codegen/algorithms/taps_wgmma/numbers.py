@@ -122,7 +122,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
                  arguments: tuple[Argument, ...] = ()) -> TapsWgmmaNumbers:
     """All numbers of plan values that fit together."""
     fields = pair_fields(spec, options)
-    fields["piece_lanes"] = copying_lanes(halo(spec, options), is_bulk(spec))
+    fields["piece_lanes"] = copying_lanes(fields["piece_lanes"], is_bulk(spec))
     filters, stage = fields["filter_bytes"], stage_line(options) * options.filters
     rounds = -(-options.tile_p * options.tile_q // (LANES * lane_outputs(options)))
     stages = filters + options.buffers * ITEMSIZE * fields["halo"]

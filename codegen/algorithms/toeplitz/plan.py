@@ -19,7 +19,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, blocks_refusal, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.parts.weights import Weights
@@ -139,9 +139,9 @@ def plan(spec: KernelSpec, options: ToeplitzOptions) -> KernelPlan:
     registers = _registers(spec, options, numbers)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=_min_blocks(spec, options, registers, numbers))
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.hardware.resident_threads}")
+    refusal = blocks_refusal(spec, numbers.threads, options.min_blocks)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options, numbers)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))

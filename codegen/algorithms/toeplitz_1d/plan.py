@@ -21,7 +21,7 @@ from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FIL
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
 from warpconv.codegen.parts.folded import BLOCK, TILE_ROWS, WIDE, line_of, line_refusal
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks, step_registers
+from warpconv.codegen.parts.occupancy import blocks_by_shared, blocks_refusal, resident_blocks, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -122,10 +122,7 @@ def _refusal(spec: KernelSpec, options: Toeplitz1dOptions, numbers: Toeplitz1dNu
         return f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
     if numbers.shared_bytes > SHARED_STATIC:
         return f"{numbers.shared_bytes} bytes of shared memory for a block (at most {SHARED_STATIC})"
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        return (f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} holds "
-                f"{spec.hardware.resident_threads}")
-    return None
+    return blocks_refusal(spec, numbers.threads, options.min_blocks)
 
 
 def _resident(spec: KernelSpec, registers: int, numbers: Toeplitz1dNumbers) -> int:

@@ -22,7 +22,7 @@ from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, LANES, QUARTER
 from warpconv.codegen.numerics import LEAST_PRODUCTS, Numerics
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import step_registers
+from warpconv.codegen.parts.occupancy import blocks_refusal, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, common_refusal
 from warpconv.codegen.parts.text import text_refusal
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -115,9 +115,9 @@ def plan(spec: KernelSpec, options: ToeplitzFloat32Options) -> KernelPlan:
         raise UnsupportedSpec(spec, refusal)
     if options.min_blocks == DERIVED:
         options = replace(options, min_blocks=max(1, _warps(options) // options.warp_columns))
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.hardware.resident_threads}")
+    refusal = blocks_refusal(spec, numbers.threads, options.min_blocks)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options)
     launch = Launch(entry=spec.name, grid=_grid(spec, options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments), shared_bytes=numbers.shared_bytes)

@@ -21,7 +21,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, H200_SHARED_FILLED, LANES, REGISTER_FILE, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, largest_divisor, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, blocks_refusal, largest_divisor, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.weights import Weights
 from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Program
@@ -127,9 +127,9 @@ def plan(spec: KernelSpec, options: ToeplitzNhwcOptions) -> KernelPlan:
             resident_blocks(spec.hardware, min(255, registers), numbers.threads),
             blocks_by_shared(spec.hardware, H200_SHARED_FILLED,
                              numbers.shared_bytes + spec.hardware.shared_reserved))))
-    if numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        raise UnsupportedSpec(spec, f"min_blocks = {options.min_blocks} of {numbers.threads} threads: {spec.arch} "
-                                    f"holds {spec.hardware.resident_threads}")
+    refusal = blocks_refusal(spec, numbers.threads, options.min_blocks)
+    if refusal is not None:
+        raise UnsupportedSpec(spec, refusal)
     arguments = _arguments(spec, options)
     launch = Launch(entry=spec.name, grid=_grid(options, numbers), block=(numbers.threads, 1, 1),
                     arguments=tuple(a.name for a in arguments))

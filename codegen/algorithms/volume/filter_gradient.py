@@ -169,7 +169,7 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
         refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
     threads = options.threads if options.form is Form.LOOPS else options.block_size_x * options.block_size_y
-    refusal = refusal or blocks_refusal(spec.hardware, threads, options.min_blocks)
+    refusal = refusal or blocks_refusal(spec, threads, options.min_blocks)
     if refusal is not None or options.form is not Form.LOOPS:
         return refusal or {Form.MARCH: march_refusal, Form.LANES: filter_lanes_refusal}[options.form](spec, options)
     sums = options.tap_planes * options.tap_rows * options.tap_columns

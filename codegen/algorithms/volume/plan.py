@@ -209,7 +209,7 @@ def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
 
 def _refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     threads = options.block_size_x * options.block_size_y
-    refusal = supports(spec) or blocks_refusal(spec.hardware, threads, options.min_blocks)
+    refusal = supports(spec) or blocks_refusal(spec, threads, options.min_blocks)
     if refusal is not None or options.form is Form.LANES:
         return refusal or _lanes_refusal(spec, options)
     if refusal is None and (not LANES <= threads <= BLOCK_THREADS or threads % LANES):

@@ -23,7 +23,7 @@ from warpconv.codegen.hardware import (BLOCK_THREADS, GRID_LIMIT, H200_SHARED_BE
                                        SHARED_STATIC)
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import distance_demands, layer_arguments
-from warpconv.codegen.parts.occupancy import blocks_by_shared, resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_by_shared, blocks_refusal, resident_blocks
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, border_refusal, common_refusal
 from warpconv.codegen.parts.rows import stride_refusal
 from warpconv.codegen.parts.text import text_refusal
@@ -135,8 +135,7 @@ def _check(spec: KernelSpec, options: WideOptions, numbers: WideNumbers, registe
         refusal = f"{line.left_copies + line.right_copies} vectors lie beside a strip (at most {LANES}, one a lane)"
     if refusal is None and numbers.threads > BLOCK_THREADS:
         refusal = f"{numbers.threads // LANES} warps are more than a block's {BLOCK_THREADS} threads"
-    if refusal is None and numbers.threads * options.min_blocks > spec.hardware.resident_threads:
-        refusal = f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads"
+    refusal = refusal or blocks_refusal(spec, numbers.threads, options.min_blocks)
     if refusal is None and options.sub_block_rows * options.warp_rows > MOST_ROWS:
         refusal = f"sub_block_rows = {options.sub_block_rows} in {options.warp_rows} warps (at most {MOST_ROWS} in all)"
     shared = shared_bytes(spec, numbers)

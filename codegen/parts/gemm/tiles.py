@@ -23,7 +23,7 @@ from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, LANES, PORTABLE_SHARED, SHARED_STATIC
 from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import split_sums
-from warpconv.codegen.parts.occupancy import resident_blocks
+from warpconv.codegen.parts.occupancy import blocks_refusal, resident_blocks
 from warpconv.codegen.spec import KernelSpec
 
 FILTER = "filter"           # the program's name for A
@@ -296,10 +296,7 @@ def _layer_refusal(spec: KernelSpec, options: Any, found: GemmNumbers) -> str | 
     if found.shared_bytes > limit:
         return (f"{found.shared_bytes} bytes of shared memory for a block (at most {limit}): smaller tiles or fewer "
                 "stages")
-    if threads * options.min_blocks > spec.hardware.resident_threads:
-        return (f"min_blocks = {options.min_blocks}: {spec.arch} holds {spec.hardware.resident_threads} threads, "
-                f"{spec.hardware.resident_threads // threads} blocks of {threads}")
-    return None
+    return blocks_refusal(spec, threads, options.min_blocks)
 
 
 def _channels_shared_out(options: Any, found: GemmNumbers) -> bool:
