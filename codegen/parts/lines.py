@@ -66,6 +66,17 @@ def copying_lanes(lanes: int, bulk: bool) -> int:
     return OUTSIDE_LANES if bulk else lanes
 
 
+def rows_together(spec: KernelSpec, tile: tuple[int, int], wide: int, beside: int = 0) -> Lines:
+    """The same of tiles of whole rows where nothing is padded: a channel's lines lie side by side in shared memory as
+    they do in x, and are one copy. How many elements a line has is known when the kernel runs; there is room for the
+    longest that make the tile's columns."""
+    rows = (tile[0] - 1) * spec.stride[0] + spec.extents[0]
+    widest = tile[1] * spec.stride[1] + spec.extents[1] - 1
+    plane = -(-(rows * widest * pixel_of(spec) + beside + 2 * (wide - 1)) // wide) * wide
+    return Lines(rows=rows, pieces=0, line=0, plane=plane, elements=spec.channels // pixel_of(spec) * plane, lead=0,
+                 piece_lanes=0, piece_rounds=0)
+
+
 def lines_of(spec: KernelSpec, tile: tuple[int, int], whole: bool, wide: int, beside: int = 0) -> Lines:
     """Of a tile of outputs; ``whole``: lines of x begin with 16 bytes, of ``wide`` elements; ``beside``: elements
     that are read behind a tile's last window."""

@@ -18,7 +18,7 @@ from ..spec import KernelSpec
 from .arguments import bounded, demanding, layer_arguments
 from .first_layers import DEPTH_QUADS, LANES_EACH, PAIR, finds_pixels, pixel_of, run_of
 from .first_layers import quads_of as quads_of_runs
-from .lines import Lines, asked_of_lines, lead_of, lines_of, width_refusal
+from .lines import Lines, asked_of_lines, lead_of, lines_of, rows_together, width_refusal
 from .stored_rows import PartlyStored
 from .wgmma import CELL_BYTES, COLUMN_UNIT, DEPTH, ROW_BYTES
 from .window_banks import Runs, spread
@@ -66,6 +66,8 @@ class PairNumbers:
     """What the shared templates write besides the spec (``pair_fields``)."""
 
     whole_lines: bool           # whether every line of x begins with 16 bytes
+    rows_together: bool         # whether a channel's lines of a tile are one copy
+    flat: bool                  # whether a tile's outputs are taken as they lie in y, rows without a gap between them
     products: int               # of an output
     run_length: int             # elements of a window that lie side by side in x,
     spans: int                  # and such runs of a window
@@ -199,8 +201,21 @@ def steps_of(spec: KernelSpec, options: PairOptions) -> int:
 def halo(spec: KernelSpec, options: PairOptions) -> Lines:
     """A tile's pixels in shared memory, with what pairs have behind a window."""
     beside = PAIR * run_pairs(spec, options) - run_of(spec)[0]
+    if has_rows_together(spec, options):
+        return rows_together(spec, (options.tile_p, options.tile_q), WIDE, beside)
     lines = lines_of(spec, (options.tile_p, options.tile_q), options.vector == WIDE, WIDE, beside)
     return spread(lines, _runs(spec, options)) if options.vector == WIDE else lines
+
+
+def is_flat(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a tile's whole rows are taken as one run of outputs: where all begin at one side of a pair."""
+    return options.staged and not is_odd(spec)
+
+
+def has_rows_together(spec: KernelSpec, options: PairOptions) -> bool:
+    """Whether a channel's rows are one copy: whole ones that begin anywhere, where nothing is padded. (Of those that
+    begin with 16 bytes lines lie where windows' loads meet in few banks.)"""
+    return is_flat(spec, options) and options.vector == 1 and not any(map(any, spec.padding))
 
 
 def _runs(spec: KernelSpec, options: PairOptions) -> Runs:
@@ -256,6 +271,8 @@ def other_of(spec: KernelSpec, options: PairOptions) -> int:
     """Columns from a lane's output of a run to that of the warp's other one, where both always lie in one row; or 0."""
     least = 2 if by_side(spec, options) else 1
     apart = apart_of(spec, options)
+    if is_flat(spec, options):
+        return 0
     if apart // least % 2 == 0:         # between each other's: the first at a multiple of twice the distance
         return least if options.tile_q % (2 * least) == 0 else 0
     return RUN * apart if apart == least and options.tile_q % (2 * RUN * apart) == 0 else 0
@@ -329,7 +346,8 @@ def pair_fields(spec: KernelSpec, options: PairOptions) -> dict[str, Any]:
     pairs, quads = run_pairs(spec, options), quads_of(spec, options)
     apart, other = apart_of(spec, options), other_of(spec, options)
     return dict(
-        whole_lines=options.vector == WIDE, products=spec.reduction, run_length=length, spans=spans,
+        whole_lines=options.vector == WIDE, rows_together=has_rows_together(spec, options),
+        flat=is_flat(spec, options), products=spec.reduction, run_length=length, spans=spans,
         by_tap=spec.dilation[1] > 1, depths=depths_of(spec, options), steps=steps_of(spec, options),
         step=ROW_BYTES // ITEMSIZE, step_cells=options.filters * ROW_BYTES // CELL_BYTES,
         whole_quads=pairs // LANES_EACH, rest_pairs=pairs % LANES_EACH, span_quads=quads[0], rest_quads=quads[1],

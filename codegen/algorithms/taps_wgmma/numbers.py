@@ -6,12 +6,12 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
 from warpconv.codegen.parts.first_layers import LANES_EACH, PAIR, is_bulk
-from warpconv.codegen.parts.lines import copying_lanes
-from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
+from warpconv.codegen.parts.lines import copying_lanes, lanes_for
+from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, ROWS, WARP_GROUP, WgmmaShape,
                                           registers_left)
-from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, PairNumbers, by_side, halo,
-                                                 has_words, held_versions, pair_fields, quads_of, sides_of, steps_of,
-                                                 version_bytes)
+from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DEPTHS, WIDE, PairNumbers, by_side, halo,
+                                                 has_words, held_versions, is_flat, pair_fields, quads_of, sides_of,
+                                                 steps_of, version_bytes)
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import KernelSpec
 
@@ -22,12 +22,15 @@ STAGE_BESIDE = 8                # elements: 16 bytes, so that of eight filters n
 ROW_DIGITS = 21                 # binary, behind an output's row in a product (templates/taps_wgmma/staged.cuh.jinja):
 MOST_STAGED = 1024              # outputs of a tile, for which the product is exact and no larger than a word
 MOST_AT_ONCE = 4                # stores of a lane at once
+FLAT_AT_ONCE = {PAIR: 8, WIDE: 4}   # of so many outputs, where a tile's are shared out
 FEWER_REGISTERS = 56            # of a thread that copies
 MOST_REGISTERS = 224
 # of a thread that multiplies, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 44, Layout.NCHW: 64}
 STAGED_REGISTERS_BESIDE = 44
+FLAT_REGISTERS_BESIDE = 40
 MOST_SETS = 3
+SET_REGISTERS = STEP_DEPTHS * LANES_EACH        # a step's factors
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,14 @@ class TapsWgmmaNumbers(PairNumbers):
     members: int                # groups of warps that share out a tile, or a side of it
     items: int                  # that these have of it: 64 outputs, of either side in NCHW
     bulk: bool                  # whether a line is one copy, but for its ends
-    stage_line: int             # elements from a filter's outputs of a tile to the next's, where they are put together,
+    store_lanes: int            # that have a filter's outputs in shared memory, where a tile's are shared out
+    stage_line: int             # elements from a filter's outputs to the next's, where they are put together,
     stage: int                  # and of all
     stages_at: int
-    rounds: int                 # stores of a lane of a filter's outputs of a tile,
+    rounds: int                 # stores of a lane of a filter's outputs,
     at_once: int                # and at once
+    whole_filters: bool         # whether every tile has all of its filters, as many for each lane
+    filters_at_once: int        # whose outputs a lane loads before it stores any
     lag: int                    # tiles whose copies are on their way while the next one's begin
     halos_at: int
     barriers_at: int
@@ -65,7 +71,7 @@ def shared_bytes(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a block: filters, pixels, barriers."""
     return (held_versions(spec, options) * version_bytes(spec, options)
             + options.buffers * (ITEMSIZE * halo(spec, options).elements + 2 * BARRIER_BYTES)
-            + stages_of(options) * ITEMSIZE * stage_line(options) * options.filters
+            + stages_of(options) * ITEMSIZE * stage_line(spec, options) * options.filters
             + (options.groups + 1 if in_turns(options) else 1) * BARRIER_BYTES)
 
 
@@ -74,13 +80,30 @@ def stages_of(options: TapsWgmmaOptions) -> int:
     return options.groups if options.staged else 0
 
 
-def stage_line(options: TapsWgmmaOptions) -> int:
-    """Elements from a filter's outputs of a tile to the next's."""
-    return options.tile_p * options.tile_q + STAGE_BESIDE
+def has_own_tiles(spec: KernelSpec, options: TapsWgmmaOptions) -> bool:
+    """Whether each group has tiles, which it puts together as a whole."""
+    return options.staged and not is_flat(spec, options)
 
 
-def lane_outputs(options: TapsWgmmaOptions) -> int:
+def filled(outputs: int) -> int:
+    """As many outputs as four warps make for these."""
+    return -(-outputs // ROWS) * ROWS
+
+
+def staged_outputs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Outputs of a filter that a group puts together: some of a tile's, or all of its own tile's."""
+    return options.stage if is_flat(spec, options) else options.tile_p * options.tile_q
+
+
+def stage_line(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Elements from a filter's outputs to the next's."""
+    return staged_outputs(spec, options) + STAGE_BESIDE
+
+
+def lane_outputs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a filter that a lane stores side by side where they were put together: words, where rows begin anywhere."""
+    if is_flat(spec, options) and options.store_vector != WIDE:
+        return PAIR
     return max(PAIR, options.store_vector)
 
 
@@ -96,14 +119,28 @@ def more_registers(options: TapsWgmmaOptions) -> int:
 
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: sums, places of factors, and factors of so many steps."""
+    return _least_registers(spec, options) + sets_of(spec, options) * SET_REGISTERS
+
+
+def _least_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Without factors."""
     sums = options.filters * ROWS // WARP_GROUP * (2 if has_words(spec, options) else 1)
-    factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
-    return sums + quads_of(spec, options)[1] + factors + (
+    return sums + quads_of(spec, options)[1] + (
+        FLAT_REGISTERS_BESIDE if is_flat(spec, options) else
         STAGED_REGISTERS_BESIDE if options.staged else REGISTERS_BESIDE[spec.layout])
 
 
 def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and those that come."""
+    """Steps whose factors a thread has at a time; whole rows go without the last ones where there are no registers for
+    them."""
+    most = wanted_sets(spec, options)
+    if not is_flat(spec, options):
+        return most
+    return min(most, max(2, (more_registers(options) - _least_registers(spec, options)) // SET_REGISTERS))
+
+
+def wanted_sets(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Those of a step that is multiplied, of the next, and those that come."""
     return min(MOST_SETS, steps_of(spec, options))
 
 
@@ -114,8 +151,11 @@ def item_outputs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
 
 def items_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """What groups of warps, or those of a side, have to do for a tile, eight runs at a time; a group that has a tile
-    of its own does both sides."""
-    return options.tile_p * options.tile_q // (ROWS if options.staged else item_outputs(spec, options))
+    of its own does both sides; at most, where rows are taken as they lie in y."""
+    outputs = options.tile_p * options.tile_q
+    if options.staged:
+        return filled(outputs) // ROWS
+    return outputs // item_outputs(spec, options)
 
 
 def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
@@ -123,15 +163,19 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     """All numbers of plan values that fit together."""
     fields = pair_fields(spec, options)
     fields["piece_lanes"] = copying_lanes(fields["piece_lanes"], is_bulk(spec))
-    filters, stage = fields["filter_bytes"], stage_line(options) * options.filters
-    rounds = -(-options.tile_p * options.tile_q // (LANES * lane_outputs(options)))
+    filters, stage = fields["filter_bytes"], stage_line(spec, options) * options.filters
+    stored = -(-staged_outputs(spec, options) // lane_outputs(spec, options))
+    rounds, lanes = -(-stored // LANES), lanes_for(stored)
     stages = filters + options.buffers * ITEMSIZE * fields["halo"]
     return TapsWgmmaNumbers(
         **fields, arguments=arguments, shape=WgmmaShape.of(options.filters), threads=WARP_GROUP * (options.groups + 1),
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), sets=sets_of(spec, options),
         in_turns=in_turns(options), sides_apart=sides_of(spec, options) == 2,
         members=options.groups // sides_of(spec, options), items=items_of(spec, options), bulk=is_bulk(spec),
-        lag=options.buffers - 2, halos_at=filters, stage_line=stage_line(options), stage=stage,
-        rounds=rounds, at_once=-(-rounds // -(-rounds // MOST_AT_ONCE)),
+        lag=options.buffers - 2, halos_at=filters, store_lanes=lanes,
+        stage_line=stage_line(spec, options), stage=stage,
+        rounds=rounds, whole_filters=spec.k % options.filters == options.filters % (COLUMN_UNIT * LANES // lanes) == 0,
+        filters_at_once=max(1, FLAT_AT_ONCE.get(lane_outputs(spec, options), 1) // rounds),
+        at_once=-(-rounds // -(-rounds // MOST_AT_ONCE)),
         stages_at=stages, barriers_at=stages + stages_of(options) * ITEMSIZE * stage,
         shared_bytes=shared_bytes(spec, options))

@@ -21,8 +21,9 @@ class TapsWgmmaOptions:
     warps. Pixels of ``buffers`` tiles are in shared memory at a time. ``order``: whether groups take turns at the
     tensor cores, so that one stores while another multiplies. ``vector``: 8 where every line of x begins with 16
     bytes, 1 where lines may begin anywhere. Outputs are stored ``store_vector`` at a time: filters in NHWC, columns in
-    NCHW. ``stores``: whether the groups share out a tile and store what they have summed, or, in NCHW, each has tiles
-    of whole rows of its own, which it puts together in shared memory and stores a filter at a time."""
+    NCHW. ``stores``: whether outputs are stored as they are summed, or, in NCHW, those of whole rows are put together
+    in shared memory first and stored a filter at a time. With an even stride across, the groups then share out a tile's
+    outputs, and each puts ``stage`` of a filter together at a time; with an odd one each group has tiles of its own."""
 
     tile_p: int = 4
     tile_q: int = 64
@@ -33,6 +34,7 @@ class TapsWgmmaOptions:
     vector: int = 1
     store_vector: int = 1
     stores: Stores = Stores.DIRECT
+    stage: int = 128
 
     @property
     def staged(self) -> bool:

@@ -23,13 +23,13 @@ from warpconv.codegen.parts.first_layers import Stores, first_layer_refusal
 from warpconv.codegen.parts.refusals import BORDERS, border_refusal, common_refusal
 from warpconv.codegen.parts.staying import room_refusal, staying_grid
 from warpconv.codegen.parts.wgmma import DEPTH, MOST_COLUMNS, TARGET
-from warpconv.codegen.parts.window_pairs import (FILTER, RUN, WARP_RUNS, WIDE, column_unit, layer_refusal,
+from warpconv.codegen.parts.window_pairs import (FILTER, RUN, WARP_RUNS, WIDE, column_unit, is_flat, layer_refusal,
                                                  pair_arguments, pair_preparation, versions_in_words)
 from warpconv.codegen.plan import Cost, KernelPlan, Launch, Program
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .choice import BUFFERS, GROUPS, candidates, choice, goes_round, instructions, is_shared_out
+from .choice import BUFFERS, GROUPS, STAGES, candidates, choice, goes_round, instructions, is_shared_out
 from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers,
                       planned_registers, shared_bytes)
 from .options import Order, TapsWgmmaOptions
@@ -71,7 +71,9 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
         return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
     if options.staged and options.order is not Order.FREE:
         return f"order = {options.order.value} with stores = {options.stores.value} ({Order.FREE.value})"
-    if not goes_round(options):
+    if is_flat(spec, options) and options.stage not in STAGES:
+        return f"stage = {options.stage} ({', '.join(map(str, STAGES))})"
+    if not goes_round(spec, options):
         return (f"buffers = {options.buffers} with stores = {options.stores.value} (a multiple of groups = "
                 f"{options.groups})")
     if options.staged and options.tile_p * options.tile_q > MOST_STAGED:

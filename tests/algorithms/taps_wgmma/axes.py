@@ -21,19 +21,22 @@ TOGETHER = (
     ((5, 2), (3, 36, 1), 2, 8, 8), ((7, 7), (4, 24, 1), 1, 1, 8), ((3, 3), (5, 96, 1), 4, 8, 1),
     ((5, 2), (3, 64, 1), (1, 3), 8, 1), ((2, 3), (12, 32, 1), 2, 1, 2), ((3, 3), (1, 33, 1), 1, 1, 8),
     ((5, 2), (1, 33, 1), 4, 8, 2))
+STAGES = (64, 128, 192, 256, 384, 512)
 DTYPES = ("float16", "bfloat16")
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3), (4, 8)), "channels": CHANNELS,
     "padding": PADDINGS, "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "layout": LAYOUTS,
     "stride": (1, 2, (1, 3), 4, (2, 1)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *FLOWING), "buffers": (2, 3, 4),
-    "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8), "stores": ("direct", "rows")}
-SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 5, 16, 17, 24, 32, 33, 36, 40, 48, 64)}
+    "order": ("free", "turns"), "vector": (1, 8), "store_vector": (1, 2, 4, 8), "stores": ("direct", "rows"),
+    "stage": STAGES}
+SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31),
+                              "w": (1, 5, 16, 17, 18, 24, 32, 33, 36, 40, 48, 64)}
 
 
 def values(row: Row) -> dict[str, Any]:
     """The tile's, and how groups, copies and stores go."""
-    return {**dict(zip(NAMES, row["tile"])), **{name: row[name] for name in ("buffers", "order", "vector",
-                                                                             "store_vector", "stores")}}
+    beside = ("buffers", "order", "vector", "store_vector", "stores", "stage")
+    return {**dict(zip(NAMES, row["tile"])), **{name: row[name] for name in beside}}
 
 
 def layer(choose: Choose) -> dict[str, Any]:
@@ -68,26 +71,26 @@ def variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[turn % 2],
                    layout="NHWC" if nhwc else "NCHW", stride=stride, dilation=1 + (i // 3) % 2, tile=tile,
                    buffers=2 + i % 3, order=("free", "turns")[(i // 2) % 2] if turn % 2 else ("turns", "free")[i % 2],
-                   vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores, stores="direct")
+                   vector=(1, 8)[(i // 2 + turn // 2) % 2], store_vector=stores, stores="direct", stage=128)
     for i, tile in enumerate(FLOWING * 3):
         yield dict(filter=((11, 3), (3, 3), (7, 7))[i // 2], channels=((3, 64, 1), (1, 33, 1))[i % 2],
                    padding=PADDINGS[i % 4], padding_mode=("zeros", "constant")[i // 2 % 2],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i % 2], layout="NHWC",
                    stride=(4, 2, 2)[i // 2] if i % 2 == 0 else 1, dilation=1, tile=tile, buffers=2 + i // 2,
                    order=("turns", "free")[i // 2 % 2], vector=1, store_vector=8 if i % 2 == 0 else 1,
-                   stores="direct")
+                   stores="direct", stage=128)
     # spans of an even length, whose last pair may lie behind a line
     for size, layout, vector, channels in (((4, 4), "NHWC", 1, (3, 64, 1)), ((2, 2), "NCHW", 1, (1, 33, 1)),
                                            ((4, 4), "NHWC", 8, (3, 64, 1)), ((2, 2), "NCHW", 8, (1, 33, 1))):
         yield dict(filter=size, channels=channels, padding="valid" if vector == 1 else "same", padding_mode="zeros",
                    epilogue=WITH_RESIDUAL[0], dtype="float16", layout=layout, stride=1, dilation=1, tile=TILES[0],
-                   buffers=3, order="turns", vector=vector, store_vector=1, stores="direct")
-    # each group's own tiles, put together and stored in every way
+                   buffers=3, order="turns", vector=vector, store_vector=1, stores="direct", stage=128)
+    # tiles that each group has of its own or that they share out, put together and stored in every way
     for i, (tile, (size, channels, stride, vector, store)) in enumerate(zip(TILES * 2, TOGETHER)):
         yield dict(filter=size, channels=channels, padding=PADDINGS[(i + i // 4) % 4], padding_mode=BORDERS[i % 6],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i // 2 % 2], layout="NCHW",
                    stride=stride, dilation=1 + i // 3 % 2, tile=tile, buffers=max(2, tile[3]), order="free",
-                   vector=vector, store_vector=store, stores="rows")
+                   vector=vector, store_vector=store, stores="rows", stage=STAGES[i % 4])
 
 
 ROWS = {"taps_wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,

@@ -61,6 +61,7 @@ def test_layers_that_are_refused(changes, arch, says):
     (dict(stores="rows", layout="NCHW", buffers=2, tile_p=16, tile_q=24), "no whole number"),
     (dict(stores="rows", layout="NCHW", buffers=2, tile_p=64), "at most 1024"),
     (dict(stores="rows", layout="NCHW", buffers=2, store_vector=4), "store_vector = 4"),
+    (dict(stores="rows", layout="NCHW", stride=2, stage=96), "stage = 96"),
     (dict(stores="rows", layout="NCHW", buffers=2, tile_p=16, tile_q=16, w=17), "at most 16")])
 def test_plan_values_that_do_not_go_together(values, says):
     fields = {name: values.pop(name) for name in ("layout", "stride", "w", "k", "r", "s") if name in values}
@@ -82,9 +83,10 @@ def test_first_layers_take_it(sizes, layout):
 
 @pytest.mark.parametrize("h, size, k, stride, stores", [
     (224, 3, 64, 1, "rows"), (227, 11, 96, 4, "rows"), (299, 3, 32, 2, "rows"), (225, 7, 64, 2, "rows"),
-    (230, 7, 64, 2, "direct")])
+    (230, 7, 64, 2, "rows"), (226, 3, 64, 1, "direct")])
 def test_rows_of_y_that_begin_anywhere_are_put_together_first(h, size, k, stride, stores):
-    """Else memory gets parts of its 32 bytes, of columns stored by pairs."""
+    """Else memory gets parts of its 32 bytes, of columns stored by pairs. With an even stride rows that begin with 16
+    bytes are, too."""
     shape = ConvShape(n=128, c=3, h=h, w=h, k=k, r=size, s=size, stride=stride, dtype="float16")
     assert select(shape).algorithm == "taps_wgmma"
     assert plan_layer(shape).options.stores.value == stores
@@ -159,14 +161,32 @@ def test_rows_put_together_first_are_the_same_bits(h, w, stride):
     direct = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
         **values, "buffers": 3, "order": "turns", "store_vector": 1, "stores": "direct"})(x, filters)
     for store in (store for store in (8, 2, 1) if w % store == 0):
-        for groups, buffers, ahead in ((2, 2, 0), (3, 3, 0), (2, 4, 0 if store > 1 else 1)):
+        anywhere = 0 if store > 1 else 1
+        for groups, buffers, stage, ahead in ((2, 2, 64, 0), (3, 3, 128, 0), (2, 4, 192, anywhere), (3, 3, 256, 0)):
             kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
                 **values, "groups": groups, "buffers": buffers, "order": "free", "store_vector": store,
-                "stores": "rows"})
+                "stores": "rows", "stage": stage})
             memory = np.full(ahead + direct.size + 1, 7, "f2")
             y = memory[ahead:-1].reshape(direct.shape)
             kernel(x, filters, out=y)
             assert (y == direct).all() and (memory[:ahead] == 7).all() and memory[-1] == 7
+
+
+@pytest.mark.thin(3)
+@on_cpu_device
+@pytest.mark.parametrize("h, w, size, stride", [(11, 13, 3, 2), (12, 9, 5, 2), (23, 23, 11, 4), (3, 3, 3, 2),
+                                                (4, 5, 2, 2), (17, 15, 4, 2)])
+def test_a_channels_rows_are_one_copy_where_nothing_is_padded(h, w, size, stride):
+    """Images of any size, whose last elements fill no 16 bytes; few rows of them in a tile, or more than there are."""
+    x, filters = drawn(h, w, 3, 8, size, "NCHW")
+    shape = ConvShape(n=3, c=3, h=h, w=w, k=8, r=size, s=size, stride=stride, dtype="float16")
+    direct = warpconv.conv2d(x, filters, stride=stride, device="cpu", algorithm="direct")
+    for tile_p, buffers in ((1, 2), (2, 3), (64, 2)):
+        kernel = warpconv.specialize(shape, algorithm="taps_wgmma", device="cpu", settings={
+            "tile_p": tile_p, "tile_q": 8, "filters": 8, "groups": 2, "buffers": buffers, "order": "free", "vector": 1,
+            "store_vector": 1, "stores": "rows", "stage": 64})
+        assert kernel.plan.numbers.rows_together
+        np.testing.assert_allclose(kernel(x, filters).astype("f4"), direct.astype("f4"), rtol=2e-3, atol=2e-2)
 
 
 @on_cpu_device

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 96,11,11 --stride 4,4 --dtype float16 --layout NHWC --arch sm_90a \
 //     --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=56 --set filters=96 --set groups=3 --set buffers=2 --set order=turns \
-//     --set vector=1 --set store_vector=8 --set stores=direct
+//     --set vector=1 --set store_vector=8 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 3] * w[96, 3, 11, 11] -> y[N, P, Q, 96], stride 4, padding 0, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 32,3,3 --padding 1 --dtype float16 --layout NHWC --arch sm_90a \
 //     --algorithm taps_wgmma \
 //     --set tile_p=16 --set tile_q=32 --set filters=32 --set groups=4 --set buffers=4 --set order=free \
-//     --set vector=8 --set store_vector=8 --set stores=direct
+//     --set vector=8 --set store_vector=8 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 3] * w[32, 3, 3, 3] -> y[N, P, Q, 32], stride 1, padding 1, float16 NHWC
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text

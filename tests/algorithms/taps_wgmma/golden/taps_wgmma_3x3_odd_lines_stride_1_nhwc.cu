@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 32,3,3 --padding 1 --dtype bfloat16 --layout NHWC --epilogue bias \
 //     --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=112 --set filters=32 --set groups=4 --set buffers=3 --set order=turns \
-//     --set vector=1 --set store_vector=8 --set stores=direct
+//     --set vector=1 --set store_vector=8 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 3] * w[32, 3, 3, 3] -> y[N, P, Q, 32], stride 1, padding 1, bfloat16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

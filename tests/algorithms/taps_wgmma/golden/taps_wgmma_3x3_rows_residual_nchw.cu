@@ -3,7 +3,7 @@
 //   warpconv emit --input N,3,H,128 --filter 32,3,3 --padding 1 --dtype float16 --epilogue bias,residual \
 //     --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=2 --set tile_q=128 --set filters=32 --set groups=3 --set buffers=3 --set order=free \
-//     --set vector=8 --set store_vector=8 --set stores=rows
+//     --set vector=8 --set store_vector=8 --set stores=rows --set stage=128
 //
 // layer  x[N, 3, H, W] * w[32, 3, 3, 3] -> y[N, 32, P, Q], stride 1, padding 1, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8 and at most 128); all else is a

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,4 --filter 33,5,5 --padding 2 --padding-mode constant --padding-value 1 \
 //     --dtype float16 --layout NHWC --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=32 --set filters=40 --set groups=4 --set buffers=3 --set order=turns \
-//     --set vector=8 --set store_vector=1 --set stores=direct
+//     --set vector=8 --set store_vector=1 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 4] * w[33, 4, 5, 5] -> y[N, P, Q, 33], stride 1, padding 2 (constant), float16 NHWC
 //        N, H, W (and so P, Q) and BORDER (what stands outside of the image: two elements) are arguments (W a multiple

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 32,5,5 --padding 4 --dilation 2,2 --dtype float16 --layout NHWC \
 //     --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=64 --set filters=32 --set groups=2 --set buffers=3 --set order=turns \
-//     --set vector=8 --set store_vector=8 --set stores=direct
+//     --set vector=8 --set store_vector=8 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 3] * w[32, 3, 5, 5] -> y[N, P, Q, 32], stride 1, padding 4, dilation 2, float16 NHWC
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text

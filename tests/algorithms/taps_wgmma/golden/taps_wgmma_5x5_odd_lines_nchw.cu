@@ -3,7 +3,7 @@
 //   warpconv emit --input N,2,H,W --filter 24,5,5 --padding 1 --dtype float16 --epilogue bias,relu --arch sm_90a \
 //     --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=64 --set filters=24 --set groups=2 --set buffers=3 --set order=turns \
-//     --set vector=1 --set store_vector=1 --set stores=direct
+//     --set vector=1 --set store_vector=1 --set stores=direct --set stage=128
 //
 // layer  x[N, 2, H, W] * w[24, 2, 5, 5] -> y[N, 24, P, Q], stride 1, padding 1, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

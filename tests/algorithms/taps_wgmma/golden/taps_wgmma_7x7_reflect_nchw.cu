@@ -3,7 +3,7 @@
 //   warpconv emit --input N,2,H,W --filter 8,7,7 --padding 3 --padding-mode reflect --dtype float16 --arch sm_90a \
 //     --algorithm taps_wgmma \
 //     --set tile_p=8 --set tile_q=32 --set filters=8 --set groups=2 --set buffers=3 --set order=free \
-//     --set vector=1 --set store_vector=2 --set stores=direct
+//     --set vector=1 --set store_vector=2 --set stores=direct --set stage=128
 //
 // layer  x[N, 2, H, W] * w[8, 2, 7, 7] -> y[N, 8, P, Q], stride 1, padding 3 (reflect), float16
 //        N, H, W (and so P, Q) are arguments (Q a multiple of 2); all else is a constant of the text

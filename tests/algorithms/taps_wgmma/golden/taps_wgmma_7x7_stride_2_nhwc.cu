@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,3 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90a --algorithm taps_wgmma \
 //     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=3 --set order=turns \
-//     --set vector=8 --set store_vector=8 --set stores=direct
+//     --set vector=8 --set store_vector=8 --set stores=direct --set stage=128
 //
 // layer  x[N, H, W, 3] * w[64, 3, 7, 7] -> y[N, P, Q, 64], stride 2, padding 3, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8); all else is a constant of the text

@@ -2,36 +2,35 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,230 --filter 64,7,7 --stride 2,2 --dtype float16 --epilogue bias,relu \
 //     --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=2 --set buffers=4 --set order=free \
-//     --set vector=1 --set store_vector=1 --set stores=rows
+//     --set tile_p=8 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=2 --set order=free \
+//     --set vector=1 --set store_vector=1 --set stores=rows --set stage=256
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 0, float16, then bias, relu
 //        N, H, W (and so P, Q) are arguments (Q at most 112); all else is a constant of the text
-// plan   tiles of 4 x 112 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
-//        one of two versions of the filter stays, 221640 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 224 registers (direct:
+// plan   tiles of 8 x 112 outputs x 64 filters, 11 instructions for 147 products, by 3 warp groups and 4 copying warps,
+//        one of two versions of the filter stays, 184168 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 152 registers (direct:
 //        4704 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
 // lines of x that its outputs' windows cover to shared memory as they lie there, the next tile's while groups of four
 // warps multiply this one's. A thread of these loads pairs of what lies side by side in its two windows from there to
-// registers. The filter, in the order of these pairs, stays in shared memory. Each group has tiles of its own, whole
-// rows: it puts their outputs together in shared memory, and stores them a filter at a time, whose rows lie side by
-// side in y, while others multiply.
+// registers. The filter, in the order of these pairs, stays in shared memory. A tile has whole rows, whose outputs of a
+// filter lie side by side in y: a group puts some of them together in shared memory, and stores them a filter at a time
+// while others multiply.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 7;                            // filter rows
 constexpr int S = 7;                            // filter columns
 constexpr int STRIDE_H = 2;                     // input rows from one output to the next
 constexpr int STRIDE_W = 2;                     // input columns from one output to the next
-constexpr int TILE_P = 4;                       // output rows of a block's tile
+constexpr int TILE_P = 8;                       // output rows of a block's tile
 constexpr int TILE_Q = 112;                     // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
-constexpr int GROUPS = 2;                       // groups of four warps that multiply
-constexpr int ITEMS = 7;                        // of a tile, which is one group's: eight runs of eight outputs each
-constexpr int OTHER = 8;                        // columns from a lane's output of a run to that of the next run,
-constexpr int BESIDE = 32;                      // and bytes from that window to this one's in shared memory
+constexpr int GROUPS = 3;                       // groups of four warps that multiply
+// outputs of a filter that a group of these puts together in shared memory at a time
+constexpr int STAGED = 256;
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
@@ -46,26 +45,19 @@ constexpr int DEPTH_CELLS = 2;                  // of 16 bytes: an instruction's
 constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int VERSIONS = 2;                     // of the filter: for windows that begin at either side of a pair
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
-constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
-constexpr int LINES = 39;                       // lines of x that are copied for a tile: those of all channels
-constexpr int LINE = 248;                       // elements from one to the next in shared memory, at least
-constexpr int PIECES = 30;                      // pieces of a line: of 16 bytes,
-constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
-// elements from a channel's lines to the next's in shared memory, at least
-constexpr int PLANE = 3336;
-constexpr int HALO = 10032;                     // elements of a tile's pixels there
-constexpr int BUFFERS = 4;                      // tiles' pixels at a time
+constexpr int HALO_ROWS = 21;                   // input rows that a tile's windows cover
+constexpr int HALO = 14544;                     // elements of a tile's pixels there
+constexpr int BUFFERS = 2;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-// elements from one filter's outputs to the next's, where a group puts a tile together,
-constexpr int STAGE_LINE = 456;
-constexpr int STAGE = 29184;                    // and of all
-constexpr int ROUNDS = 7;                       // stores of a lane for one filter, at most,
-constexpr int AT_ONCE = 4;                      // of these loaded before any is stored
+constexpr int STAGE_LINE = 264;                 // elements from one filter's outputs to the next's there,
+constexpr int STAGE = 16896;                    // and of all
+constexpr int ROUNDS = 4;                       // stores of a lane for one filter, at most
+constexpr int FILTERS_AT_ONCE = 2;              // filters whose outputs are loaded before any is stored
 constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
-constexpr int STAGES_AT = 104832;               // bytes before the first group's outputs,
-constexpr int BARRIERS = 221568;                // and before the barriers
+constexpr int STAGES_AT = 82752;                // bytes before the first group's outputs,
+constexpr int BARRIERS = 184128;                // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 384;                    // threads of a block
+constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 73728;                    // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -93,7 +85,7 @@ __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int byt
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
 __device__ __forceinline__ void wc_store_matrices_transposed_2(void* row, unsigned a, unsigned b) { asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], { %1, %2};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -135,7 +127,10 @@ __device__ __forceinline__ Tile tile_of(const Share& share, count_t number, unsi
 // bytes.
 struct Pitch { int line, plane; };     // elements from a line to the next, from a channel's lines to the next's
 
-__device__ __forceinline__ Pitch pitch_of(int H, int W) { return {LINE + (W & 7), PLANE + ((H & 7) * (W & 7) & 7)}; }
+__device__ __forceinline__ Pitch pitch_of(int H, int W) {
+    const int plane = HALO_ROWS * W + 7;
+    return {W, plane + ((H & 7) * (W & 7) - plane & 7)};
+}
 
 // How far into 16 bytes the first element is that a tile's windows cover.
 __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
@@ -143,78 +138,27 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
     return (int)((row * W + tile.q * STRIDE_W) & 7);
 }
 
-// Eight elements of a line, some of which stand outside of the image.
-__device__ __forceinline__ void copy_edge(element* to, const element* line, int first, bool reached, int W) {
-    element elements[8];
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const int at = first + i;
-        elements[i] = reached && (unsigned)at < (unsigned)W ? __ldg(line + at) : (element)0u;
-    }
-#pragma unroll
-    for (int i = 0; i < 8; ++i) to[i] = elements[i];
-}
-
-// The pieces of a line: those from `begin` to `behind` are copied as they lie, of those from `first` to `last` some
-// elements stand in the image, of others none.
-struct Pieces { int first, begin, behind, last; };
-
-__device__ __forceinline__ Pieces pieces_of(bool reached, int first_piece, int end, int W) {
-    if (!reached) return {0, 0, 0, 0};
-    return {0, 0, min((end - first_piece) / 8, PIECES), min((W - first_piece + 7) / 8, PIECES)};
-}
-
-// The pixels that a tile's windows cover, and what stands outside of the image, by all threads that copy. `landed`
-// counts the lines, their bytes, and the warps, which write what is not copied as it lies.
+// The pixels that a tile's windows cover, by all threads that copy: a channel's rows lie side by side in x, and are one
+// copy. Elements before the first one and behind the last may come along, but for those behind x. `landed` counts the
+// channels and their bytes.
 __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
         int thread, int N, int H, int W, Pitch pitch) {
-    const int top = tile.p * STRIDE_H, left = tile.q * STRIDE_W;
-    const int start = start_of(tile, H, W);
-    // a thread has whole lines, and their ends
+    const int top = tile.p * STRIDE_H, start = start_of(tile, H, W), elements = min(HALO_ROWS, H - top) * W;
 #pragma unroll 1
-    for (int line = thread % 32 * COPIERS + thread / 32; line < LINES; line += COPIERS * 32) {
-        const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
-        const int h = top + row;
-        const bool reached = (unsigned)h < (unsigned)H;
-        // nothing that stands before a line or behind it is used: the elements of the lines beside it may come along
-        const bool last = h + 1 == H && channel + 1 == C && tile.image + 1 == N;
-        const int end = W + (last || W < 7 ? 0 : 7);
-        const element* const from = x + ((tile.image * C + channel) * H + h) * W;
-        const int at = start + row * pitch.line + channel * pitch.plane;        // where `left` lies in shared memory
-        element* const line_to = to + (at & ~7);
-        const int first_piece = left - (at & 7);
-        const Pieces pieces = pieces_of(reached, first_piece, end, W);
-        const int bytes = (pieces.behind - pieces.begin) * 16;
-        wc_barrier_expect(landed, bytes);
-        if (bytes > 0) wc_bulk_load(line_to + pieces.begin * 8, from + first_piece + pieces.begin * 8, bytes, landed);
-        if (pieces.behind < pieces.last) copy_edge(line_to + pieces.behind * 8, from, first_piece + pieces.behind * 8,
-            reached, W);
-    }
-    // PIECE_LANES threads have a line's pieces outside of the image, if the tile has any
-    if (top < 0 || top + HALO_ROWS > H || left + (PIECES - 1) * 8 >= W) {
+    for (int channel = thread % 32 * COPIERS + thread / 32; channel < C; channel += COPIERS * 32) {
+        const int at = start + channel * pitch.plane, ahead = at & 7;
+        const index_t plane = tile.image * C + channel, first = (plane * H + top) * W - ahead;
+        const index_t behind = (index_t)N * C * H * W - first;         // as many elements of x are left
+        const int whole = (int)min((index_t)(ahead + elements + 7), behind) / 8 * 8, bytes = whole * 2;
+        element* const channel_to = to + (at - ahead);
+        if (whole < ahead + elements) {         // the last elements of x
 #pragma unroll 1
-        for (int line = thread / PIECE_LANES; line < LINES; line += COPIERS * 32 / PIECE_LANES) {
-            const int channel = line / HALO_ROWS, row = line % HALO_ROWS;
-            const int h = top + row;
-            const bool reached = (unsigned)h < (unsigned)H;
-            // nothing that stands before a line or behind it is used: the elements of the lines beside it may come
-            // along
-            const bool last = h + 1 == H && channel + 1 == C && tile.image + 1 == N;
-            const int end = W + (last || W < 7 ? 0 : 7);
-            // where `left` lies in shared memory
-            const int at = start + row * pitch.line + channel * pitch.plane;
-            element* const line_to = to + (at & ~7);
-            const Pieces pieces = pieces_of(reached, left - (at & 7), end, W);
-#pragma unroll 1
-            for (int i = thread % PIECE_LANES; i < PIECES + pieces.first - pieces.last; i += PIECE_LANES) {
-                const int piece = i < pieces.first ? i : i - pieces.first + pieces.last;
-                *(uint4*)(line_to + piece * 8) = make_uint4(0u, 0u, 0u, 0u);
-            }
+            for (int i = max(whole, ahead); i < ahead + elements; ++i) channel_to[i] = x[first + i];
+            wc_fence_proxy_async();             // they come before later bulk copies to the same memory
         }
+        wc_barrier_expect(landed, bytes);
+        if (bytes > 0) wc_bulk_load(channel_to, x + first, bytes, landed);
     }
-    wc_fence_proxy_async();             // these stores come before later bulk copies to the same memory
-    __syncwarp();
-    if (thread % 32 == 0) wc_barrier_arrive(landed);
 }
 
 // All tiles of the block.
@@ -245,12 +189,12 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span, Pitch pitch) { return span / R * pitch.plane + span % R * pitch.line; }
 
-// The output of a tile that a lane has of a run: runs are counted over all rows.
+// An output of a tile, by its place among those of the tile's rows.
 struct Output { int row, column; };
 
-__device__ __forceinline__ Output output_of(int run, int lane) {
-    const int place = run * 8 + lane / 4, row = place / TILE_Q;
-    return {row, place % TILE_Q};
+__device__ __forceinline__ Output output_of(int place, unsigned of_row, int Q) {
+    const int row = place * of_row >> ROW_DIGITS;
+    return {row, place - row * Q};
 }
 
 // Where the window of an output of a tile begins in shared memory, for this lane.
@@ -260,7 +204,7 @@ __device__ __forceinline__ int window_at(Output output, int lane, int start, Pit
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int step, Pitch pitch, int start_side) {
+        int lower, int step, Pitch pitch, int start_side) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -268,7 +212,7 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = (span_at(quad, pitch) + start_side) / 2 * 4;
             of_upper = *(const unsigned*)(halo + upper + span);
-            of_lower = *(const unsigned*)(halo + upper + span + BESIDE);
+            of_lower = *(const unsigned*)(halo + lower + span);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
@@ -277,12 +221,13 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
 
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
         const unsigned char* filters, Pitch pitch, int start_side) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step, pitch, start_side);
+    for (int step = 0; step < SETS - 1;
+        ++step) load_factors(factors[step], halo, upper, lower, step, pitch, start_side);
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -293,7 +238,7 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1, pitch, start_side);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1, pitch, start_side);
     }
     wc_wgmma_wait_sums(sums);
 }
@@ -301,48 +246,56 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
 
-// Where an output of a tile lies among its filter's in shared memory.
-__device__ __forceinline__ int stage_at(int row, int column) { return row * TILE_Q + column; }
-
-// A tile's outputs to y, by the four warps of a group. Those of a filter lie side by side in y, from any element on:
-// they are stored as words, single outputs at the ends.
-__device__ __forceinline__ void store_tile(element* y, const element* stage, Tile tile, int first_k, unsigned of_row,
-        int P, int Q) {
-    const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32, outputs = min(TILE_P, P - tile.p) * Q,
-        filters = min(TILE_FILTERS, K - first_k);
+// Outputs that a group has put together to y, by its four warps. Those of a filter lie side by side in y, from any
+// element on: they are stored as words, single outputs at the ends.
+__device__ __forceinline__ void store_staged(element* y, const element* stage, const Tile& tile, int first_k, int first,
+        int count, int warp, int lane, int P, int Q) {
     const index_t plane = (index_t)P * Q;
-    element* const to = y + (tile.image * K + first_k + warp) * plane + (index_t)tile.p * Q;
-    const element* const from = stage + warp * STAGE_LINE;
-    // 1 if an output comes before the first whole word: the same for all filters of a warp, which are four planes apart
-    const int ahead = (unsigned)(unsigned long long)to / 2 % 2;
+    // a warp has pairs of filters, every fourth one: first all pairs' first ones, then the second ones
+#pragma unroll 1
+    for (int of_pair = warp * 2; of_pair < warp * 2 + 2; ++of_pair) {
+        const int filters = TILE_FILTERS - of_pair;
+        element* const to = y + (tile.image * K + first_k + of_pair) * plane + (index_t)tile.p * Q + first;
+        const element* const from = stage + of_pair * STAGE_LINE;
+        // 1 if an output comes before the first whole word: the same for all of these filters, eight planes apart
+        const int ahead = (unsigned long long)to / 2 % 2;
+        const int left = count - ahead - lane * 2;              // outputs from the lane's first one on
+        const long long of_eight = 8ll * plane;                 // elements of y from a filter to the eighth after it
+        const element* line = from + ahead + lane * 2;
+        element* line_to = to + ahead + lane * 2;
+        if (ahead) {
+#pragma unroll FILTERS_AT_ONCE
+            for (int filter = 0; filter < TILE_FILTERS; filter += 8) {
+                unsigned words[ROUNDS];
 #pragma unroll
-    for (int round = 0; round < ROUNDS; round += AT_ONCE) {
-        // where the halves of a lane's words lie, for every filter
-        const int first = ahead + round * 64 + lane * 2;
-        int low[AT_ONCE], high[AT_ONCE];
+                for (int i = 0; i < ROUNDS; ++i)
+                    if (i * 64 + 1 < left) words[i] = line[i * 64] | (unsigned)line[i * 64 + 1] << 16;
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; ++i) {
-            const int at = first + i * 64, row = at * of_row >> ROW_DIGITS, column = at - row * Q;
-            low[i] = stage_at(row, column);
-            high[i] = column + 1 < Q ? stage_at(row, column + 1) : stage_at(row + 1, 0);
+                for (int i = 0; i < ROUNDS; ++i)
+                    if (i * 64 + 1 < left) *(unsigned*)(line_to + i * 64) = words[i];
+                line += 8 * STAGE_LINE;
+                line_to += of_eight;
+            }
+        } else {
+#pragma unroll FILTERS_AT_ONCE
+            for (int filter = 0; filter < TILE_FILTERS; filter += 8) {
+                unsigned words[ROUNDS];
+#pragma unroll
+                for (int i = 0; i < ROUNDS; ++i)
+                    if (i * 64 + 1 < left) words[i] = *(const unsigned*)(line + i * 64);
+#pragma unroll
+                for (int i = 0; i < ROUNDS; ++i)
+                    if (i * 64 + 1 < left) *(unsigned*)(line_to + i * 64) = words[i];
+                line += 8 * STAGE_LINE;
+                line_to += of_eight;
+            }
         }
-#pragma unroll 2
-        for (int filter = 0; filter < filters - warp; filter += 4) {
-            unsigned words[AT_ONCE];
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i)
-                if (first + i * 64 + 1 < outputs) words[i] = from[filter * STAGE_LINE + low[i]]
-                    | (unsigned)from[filter * STAGE_LINE + high[i]] << 16;
-#pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i)
-                if (first + i * 64 + 1 < outputs) *(unsigned*)(to + filter * plane + first + i * 64) = words[i];
+        // the ends: each lane has a filter's
+#pragma unroll 1
+        for (int filter = lane * 8; filter < filters; filter += 256) {
+            if (ahead) to[filter * plane] = from[filter * STAGE_LINE];
+            if ((count - ahead) % 2) to[filter * plane + count - 1] = from[filter * STAGE_LINE + count - 1];
         }
-    }
-    // the ends: each lane has a filter's
-    for (int filter = lane * 4; filter < filters - warp; filter += 128) {
-        if (ahead) to[filter * plane] = from[filter * STAGE_LINE];
-        if ((outputs - ahead) % 2) to[filter * plane + outputs - 1] =
-            from[filter * STAGE_LINE + stage_at((outputs - 1) / Q, (outputs - 1) % Q)];
     }
 }
 
@@ -363,15 +316,17 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
-    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
+    // not finite where a sum is not, nor where a product of two is beyond a float's range: then the blocks are looked
+    // at one by one
+    float upper = 0.0f, lower = 0.0f;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
         const float4 four = four_of(sums, block);
-        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
-        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
+        upper = fmaf(four.x, four.y, upper);
+        lower = fmaf(four.z, four.w, lower);
     }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
+    if (__all_sync(0xffffffffu, is_finite(upper + lower))) return blocks;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
@@ -495,14 +450,14 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const filter_there = freed + BUFFERS;
-    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = 1;            // a tile has whole rows
     const int first_k = blockIdx.y * TILE_FILTERS;
-    const Share share = share_of(N, C & H & W & 1, (count_t)tiles_p * tiles_q);
+    const Share share = share_of(N, C & H & W & 1, (count_t)tiles_p);
     if (share.first >= share.tiles) return;
     if (threadIdx.x == 0) {
         for (int buffer = 0; buffer < BUFFERS; ++buffer) {
-            wc_barrier_init(filled + buffer, LINES + COPIERS);
-            wc_barrier_init(freed + buffer, 4);
+            wc_barrier_init(filled + buffer, C);
+            wc_barrier_init(freed + buffer, GROUPS * 4);
         }
         wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
@@ -512,6 +467,9 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     const int pattern = odd_lines * (1 + (H & 1));
     // the side of a pair at which its windows begin, and of the filter's versions the one for it
     const int start_side = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
+    // what is loaded behind the last rows, and used for nothing, is finite
+    for (int i = threadIdx.x; i < BUFFERS * HALO / 8; i += THREADS) ((uint4*)halos)[i] = make_uint4(0u, 0u, 0u, 0u);
+    wc_fence_proxy_async();
     __syncthreads();
     if (threadIdx.x < COPIERS * 32) {
         // those that copy, which need fewer registers
@@ -526,48 +484,63 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_bulk_load(shared, filter + ((pattern + blockIdx.y) * 2 + start_side) * (FILTER_BYTES / 2), FILTER_BYTES,
                 filter_there);
         }
-        const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        // by an exchange, so that they stay in registers: threadIdx would be read anew wherever they are used, which
+        // takes long
+        const int warp_of_block = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp_of_block / 4 - 1,
+            warp = warp_of_block % 4, lane = __shfl_sync(0xffffffffu, threadIdx.x % 32, threadIdx.x % 32);
         wc_barrier_wait(filter_there, 0);
         element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
+        // where this lane leaves eight outputs of a filter
+        element* const stage_to = stage + lane % 8 * STAGE_LINE + warp * 16 + lane / 8 % 2 * 8;
         const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
-        count_t of_block = group;              // the tile's number in its block
-        for (count_t number = share.first + group * share.step; number < share.tiles;
-                number += GROUPS * share.step, of_block += GROUPS) {
+        int turn = 0, share_first = group * STAGED;     // of a tile the first output that is this group's
+        unsigned parity = 0;
+        for (count_t number = share.first; number < share.tiles; number += share.step) {
             const Tile tile = tile_of(share, number, tiles_p, tiles_q);
-            const int turn = of_block % BUFFERS;
             const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
             const int start = start_of(tile, H, W);
-            wc_barrier_wait(filled + turn, of_block / BUFFERS % 2);
-            wc_sync_threads(1 + group, 128);        // the tile before is stored
+            wc_barrier_wait(filled + turn, parity);
+            const int outputs = min(TILE_P, P - tile.p) * Q;
 #pragma unroll 1
-            for (int item = 0; item < ITEMS; ++item) {
-                const int run = item * 8 + warp * 2;
-                if (tile.p + item * 64 / TILE_Q >= P) break;
-                const Output output = output_of(run, lane), other_output = {output.row, output.column + OTHER};
-                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
-                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
-                float sums[SUMS];
-                sum_up(sums, halo, window_at(output, lane, start, pitch), shared, pitch, start_side);
-                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                const Output run_first = output_of(run + lane / 8 % 2, 0);
-                element* const to = stage + stage_at(run_first.row, run_first.column) + lane % 8 * STAGE_LINE;
+            for (; share_first < outputs; share_first += GROUPS * STAGED) {
+                const int count = min(STAGED, outputs - share_first);
+                wc_sync_threads(1 + group, 128);        // those before are stored
+#pragma unroll 1
+                for (int done = 0; done < count; done += 64) {
+                    const int run = (share_first + done) / 8 + warp * 2;
+                    // this lane's outputs: behind the tile's last one, that one again
+                    const int place = min(run * 8 + lane / 4, outputs - 1),
+                        other_place = min(run * 8 + 8 + lane / 4, outputs - 1);
+                    const Output output = output_of(place, of_row, Q), other_output = output_of(other_place, of_row, Q);
+                    const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                    const int q = tile.q + output.column, other_q = tile.q + other_output.column;
+                    float sums[SUMS];
+                    sum_up(sums, halo, window_at(output, lane, start, pitch),
+                        window_at(other_output, lane, start, pitch), shared, pitch, start_side);
+                    mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
 #pragma unroll
-                for (int n = 0; n < BLOCKS; ++n) {
-                    const int k = first_k + filter_of(n, lane);
-                    const float* const four = sums + 4 * n;
-                    const unsigned upper_word =
-                        wc_floats_to_halves(finish(four[0], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f)),
-                        finish(four[1], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f)));
-                    const unsigned lower_word =
-                        wc_floats_to_halves(finish(four[2], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f)),
-                        finish(four[3], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f)));
-                    wc_store_matrices_transposed_2(to + n * 8 * STAGE_LINE, upper_word, lower_word);
+                    for (int n = 0; n < BLOCKS; ++n) {
+                        const int k = first_k + filter_of(n, lane);
+                        const float* const four = sums + 4 * n;
+                        const unsigned upper_word =
+                            wc_floats_to_halves(finish(four[0], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f)),
+                            finish(four[1], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f)));
+                        const unsigned lower_word =
+                            wc_floats_to_halves(finish(four[2], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f)),
+                            finish(four[3], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f)));
+                        wc_store_matrices_transposed_2(stage_to + done + n * 8 * STAGE_LINE, upper_word, lower_word);
+                    }
                 }
+                wc_sync_threads(1 + group, 128);
+                store_staged(y, stage, tile, first_k, share_first, count, warp, lane, P, Q);
             }
+            share_first -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
-            wc_sync_threads(1 + group, 128);
-            store_tile(y, stage, tile, first_k, of_row, P, Q);
+            if (++turn == BUFFERS) {
+                turn = 0;
+                parity ^= 1;
+            }
         }
     }
 }
