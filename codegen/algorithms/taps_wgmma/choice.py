@@ -20,7 +20,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .numbers import (MOST_STAGED, filled, has_own_tiles, item_outputs, items_of, lane_outputs, more_registers,
-                      planned_registers, sets_of, shared_bytes, wanted_sets)
+                      planned_registers, shared_bytes)
 from .options import Order, TapsWgmmaOptions
 
 GROUPS = (2, 3, 4)
@@ -120,10 +120,7 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
 
 def _ways(spec: KernelSpec, options: TapsWgmmaOptions, buffers: tuple[int, ...],
           outputs: int) -> Iterator[TapsWgmmaOptions]:
-    """How a tile's pixels come and its outputs go; where groups share them out, nearly alike. None where a fourth group
-    leaves no registers for factors."""
-    if is_flat(spec, options) and options.groups == max(GROUPS) and sets_of(spec, options) < wanted_sets(spec, options):
-        return
+    """How a tile's pixels come and its outputs go; where groups share them out, nearly alike."""
     of = BUFFERS if has_own_tiles(spec, options) else sorted(buffers) if is_flat(spec, options) else buffers
     orders = (Order.FREE,) if options.staged else tuple(Order)
     alike = (stage for stage in STAGES if stage == min(STAGES) or -(-outputs // stage) * stage <= MOST_LEFT * outputs)

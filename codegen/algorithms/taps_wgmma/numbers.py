@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES
@@ -13,7 +15,7 @@ from warpconv.codegen.parts.window_pairs import (ITEMSIZE, SIDE_THREADS, STEP_DE
                                                  has_words, held_versions, is_flat, pair_fields, quads_of, sides_of,
                                                  steps_of, version_bytes)
 from warpconv.codegen.plan import Argument
-from warpconv.codegen.spec import KernelSpec
+from warpconv.codegen.spec import Epilogue, KernelSpec
 
 from .options import Order, TapsWgmmaOptions
 
@@ -28,9 +30,10 @@ MOST_REGISTERS = 224
 # of a thread that multiplies, beside sums, factors and places
 REGISTERS_BESIDE = {Layout.NHWC: 44, Layout.NCHW: 64}
 STAGED_REGISTERS_BESIDE = 44
-FLAT_REGISTERS_BESIDE = 40
+# The same of tiles that are shared out, of each place, registers of a warp that distances may have, and of each filter
+FLAT_REGISTERS_BESIDE, FLAT_PLACE, FLAT_PLACE_DILATED, WARP_REGISTERS = 38, 2, 4, 40
+ADDED_SHARES = {Epilogue.BIAS: 3 / 16, Epilogue.RESIDUAL: 1 / 4}
 MOST_SETS = 3
-SET_REGISTERS = STEP_DEPTHS * LANES_EACH        # a step's factors
 
 
 @dataclass(frozen=True)
@@ -119,28 +122,28 @@ def more_registers(options: TapsWgmmaOptions) -> int:
 
 def planned_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     """Of a thread that multiplies: sums, places of factors, and factors of so many steps."""
-    return _least_registers(spec, options) + sets_of(spec, options) * SET_REGISTERS
+    sums, places = options.filters * ROWS // WARP_GROUP, quads_of(spec, options)[1]
+    factors = sets_of(spec, options) * STEP_DEPTHS * LANES_EACH
+    if is_flat(spec, options):
+        return sums + factors + _flat_registers(spec, options)
+    if options.staged:
+        return sums + places + factors + STAGED_REGISTERS_BESIDE
+    return sums * (2 if has_words(spec, options) else 1) + places + factors + REGISTERS_BESIDE[spec.layout]
 
 
-def _least_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Without factors."""
-    sums = options.filters * ROWS // WARP_GROUP * (2 if has_words(spec, options) else 1)
-    return sums + quads_of(spec, options)[1] + (
-        FLAT_REGISTERS_BESIDE if is_flat(spec, options) else
-        STAGED_REGISTERS_BESIDE if options.staged else REGISTERS_BESIDE[spec.layout])
+def _flat_registers(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+    """Of tiles that are shared out, beside sums and factors: places in two windows that no constant lies between,
+    distances of spans that are known when the kernel runs, beyond those in registers of the whole warp, and what is
+    added to outputs, which compilers load ahead of use."""
+    whole, rest = quads_of(spec, options)
+    of_places = rest * (FLAT_PLACE_DILATED if spec.dilation[1] > 1 else FLAT_PLACE)
+    distances = max(0, whole - WARP_REGISTERS) if options.vector == 1 else 0
+    added = sum(share for step, share in ADDED_SHARES.items() if step in spec.epilogue)
+    return FLAT_REGISTERS_BESIDE + of_places + distances + math.ceil(added * options.filters)
 
 
 def sets_of(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Steps whose factors a thread has at a time; whole rows go without the last ones where there are no registers for
-    them."""
-    most = wanted_sets(spec, options)
-    if not is_flat(spec, options):
-        return most
-    return min(most, max(2, (more_registers(options) - _least_registers(spec, options)) // SET_REGISTERS))
-
-
-def wanted_sets(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
-    """Those of a step that is multiplied, of the next, and those that come."""
+    """Steps whose factors a thread has at a time: those of one that is multiplied, of the next, and those that come."""
     return min(MOST_SETS, steps_of(spec, options))
 
 

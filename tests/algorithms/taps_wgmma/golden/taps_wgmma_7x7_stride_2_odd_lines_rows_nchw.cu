@@ -49,7 +49,8 @@ constexpr int HALO_ROWS = 21;                   // input rows that a tile's wind
 constexpr int HALO = 14544;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 2;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int STAGE_LINE = 264;                 // elements from one filter's outputs to the next's there,
+// elements from one filter's outputs to the next's of what a group has put together,
+constexpr int STAGE_LINE = 264;
 constexpr int STAGE = 16896;                    // and of all
 constexpr int ROUNDS = 4;                       // stores of a lane for one filter, at most
 constexpr int FILTERS_AT_ONCE = 2;              // filters whose outputs are loaded before any is stored
@@ -138,38 +139,38 @@ __device__ __forceinline__ int start_of(const Tile& tile, int H, int W) {
     return (int)((row * W + tile.q * STRIDE_W) & 7);
 }
 
-// The pixels that a tile's windows cover, by all threads that copy: a channel's rows lie side by side in x, and are one
-// copy. Elements before the first one and behind the last may come along, but for those behind x. `landed` counts the
+// The pixels of a channel that a tile's windows cover, by one thread: the rows lie side by side in x, and are one copy.
+// Elements before the first one and behind the last may come along, but for those behind x. `landed` counts the
 // channels and their bytes.
-__device__ __forceinline__ void copy_pixels(element* to, unsigned long long* landed, const element* x, const Tile& tile,
-        int thread, int N, int H, int W, Pitch pitch) {
-    const int top = tile.p * STRIDE_H, start = start_of(tile, H, W), elements = min(HALO_ROWS, H - top) * W;
+__device__ __forceinline__ void copy_channel(element* to, unsigned long long* landed, const element* x,
+        const Tile& tile, int channel, int N, int H, int W, Pitch pitch) {
+    const int top = tile.p * STRIDE_H, elements = min(HALO_ROWS, H - top) * W,
+        at = start_of(tile, H, W) + channel * pitch.plane, before = at & 7;
+    const index_t first = ((tile.image * C + channel) * H + top) * W - before;
+    const index_t behind = (index_t)N * C * H * W - first;         // as many elements of x are left
+    const int whole = (int)min((index_t)(before + elements + 7), behind) / 8 * 8, bytes = whole * 2;
+    element* const channel_to = to + (at - before);
+    if (whole < before + elements) {        // the last elements of x
 #pragma unroll 1
-    for (int channel = thread % 32 * COPIERS + thread / 32; channel < C; channel += COPIERS * 32) {
-        const int at = start + channel * pitch.plane, ahead = at & 7;
-        const index_t plane = tile.image * C + channel, first = (plane * H + top) * W - ahead;
-        const index_t behind = (index_t)N * C * H * W - first;         // as many elements of x are left
-        const int whole = (int)min((index_t)(ahead + elements + 7), behind) / 8 * 8, bytes = whole * 2;
-        element* const channel_to = to + (at - ahead);
-        if (whole < ahead + elements) {         // the last elements of x
-#pragma unroll 1
-            for (int i = max(whole, ahead); i < ahead + elements; ++i) channel_to[i] = x[first + i];
-            wc_fence_proxy_async();             // they come before later bulk copies to the same memory
-        }
-        wc_barrier_expect(landed, bytes);
-        if (bytes > 0) wc_bulk_load(channel_to, x + first, bytes, landed);
+        for (int i = max(whole, before); i < before + elements; ++i) channel_to[i] = x[first + i];
+        wc_fence_proxy_async();             // they come before later bulk copies to the same memory
     }
+    wc_barrier_expect(landed, bytes);
+    if (bytes > 0) wc_bulk_load(channel_to, x + first, bytes, landed);
 }
 
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
         const element* x, const Share& share, unsigned tiles_p, unsigned tiles_q, int N, int H, int W, Pitch pitch) {
+    // a thread has a channel; one that only waited might miss that a buffer is freed, and wait for ever
+    const int channel = threadIdx.x % 32 * COPIERS + threadIdx.x / 32;
+    if (channel >= C) return;
     int turn = 0;
     unsigned parity = 1;
     for (count_t number = share.first; number < share.tiles; number += share.step) {
         wc_barrier_wait(freed + turn, parity);
-        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(share, number, tiles_p, tiles_q), threadIdx.x, N, H,
-            W, pitch);
+        copy_channel(halos + turn * HALO, filled + turn, x, tile_of(share, number, tiles_p, tiles_q), channel, N, H, W,
+            pitch);
         if (++turn == BUFFERS) {
             turn = 0;
             parity ^= 1;
@@ -251,19 +252,19 @@ __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8
 __device__ __forceinline__ void store_staged(element* y, const element* stage, const Tile& tile, int first_k, int first,
         int count, int warp, int lane, int P, int Q) {
     const index_t plane = (index_t)P * Q;
-    // a warp has pairs of filters, every fourth one: first all pairs' first ones, then the second ones
+    // a warp has every fourth pair of filters: first all pairs' first ones, then the second ones
 #pragma unroll 1
-    for (int of_pair = warp * 2; of_pair < warp * 2 + 2; ++of_pair) {
-        const int filters = TILE_FILTERS - of_pair;
-        element* const to = y + (tile.image * K + first_k + of_pair) * plane + (index_t)tile.p * Q + first;
-        const element* const from = stage + of_pair * STAGE_LINE;
+    for (int first_filter = warp * 2; first_filter < warp * 2 + 2; ++first_filter) {
+        const int filters = TILE_FILTERS - first_filter;
+        element* const to = y + (tile.image * K + first_k + first_filter) * plane + (index_t)tile.p * Q + first;
+        const element* const from = stage + first_filter * STAGE_LINE;
         // 1 if an output comes before the first whole word: the same for all of these filters, eight planes apart
-        const int ahead = (unsigned long long)to / 2 % 2;
-        const int left = count - ahead - lane * 2;              // outputs from the lane's first one on
+        const int single = (unsigned long long)to / 2 % 2;
+        const int left = count - single - lane * 2;             // outputs from the lane's first one on
         const long long of_eight = 8ll * plane;                 // elements of y from a filter to the eighth after it
-        const element* line = from + ahead + lane * 2;
-        element* line_to = to + ahead + lane * 2;
-        if (ahead) {
+        const element* line = from + single + lane * 2;
+        element* line_to = to + single + lane * 2;
+        if (single) {
 #pragma unroll FILTERS_AT_ONCE
             for (int filter = 0; filter < TILE_FILTERS; filter += 8) {
                 unsigned words[ROUNDS];
@@ -290,12 +291,11 @@ __device__ __forceinline__ void store_staged(element* y, const element* stage, c
                 line_to += of_eight;
             }
         }
-        // the ends: each lane has a filter's
-#pragma unroll 1
-        for (int filter = lane * 8; filter < filters; filter += 256) {
-            if (ahead) to[filter * plane] = from[filter * STAGE_LINE];
-            if ((count - ahead) % 2) to[filter * plane + count - 1] = from[filter * STAGE_LINE + count - 1];
-        }
+        // the ends: a lane has a filter's
+        const int filter = lane * 8;
+        if (filter < filters && single) to[filter * plane] = from[filter * STAGE_LINE];
+        if (filter < filters && (count - single) % 2) to[filter * plane + count - 1] =
+            from[filter * STAGE_LINE + count - 1];
     }
 }
 
@@ -467,7 +467,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     const int pattern = odd_lines * (1 + (H & 1));
     // the side of a pair at which its windows begin, and of the filter's versions the one for it
     const int start_side = start_of(tile_of(share, share.first, tiles_p, tiles_q), H, W) & 1;
-    // what is loaded behind the last rows, and used for nothing, is finite
+    // what is loaded behind the last rows, beside weights of zero, is finite, so that sums are
     for (int i = threadIdx.x; i < BUFFERS * HALO / 8; i += THREADS) ((uint4*)halos)[i] = make_uint4(0u, 0u, 0u, 0u);
     wc_fence_proxy_async();
     __syncthreads();
@@ -493,7 +493,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // where this lane leaves eight outputs of a filter
         element* const stage_to = stage + lane % 8 * STAGE_LINE + warp * 16 + lane / 8 % 2 * 8;
         const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
-        int turn = 0, share_first = group * STAGED;     // of a tile the first output that is this group's
+        int turn = 0, next_output = group * STAGED;     // of a tile the next output that is this group's
         unsigned parity = 0;
         for (count_t number = share.first; number < share.tiles; number += share.step) {
             const Tile tile = tile_of(share, number, tiles_p, tiles_q);
@@ -502,12 +502,12 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_wait(filled + turn, parity);
             const int outputs = min(TILE_P, P - tile.p) * Q;
 #pragma unroll 1
-            for (; share_first < outputs; share_first += GROUPS * STAGED) {
-                const int count = min(STAGED, outputs - share_first);
+            for (; next_output < outputs; next_output += GROUPS * STAGED) {
+                const int count = min(STAGED, outputs - next_output);
                 wc_sync_threads(1 + group, 128);        // those before are stored
 #pragma unroll 1
                 for (int done = 0; done < count; done += 64) {
-                    const int run = (share_first + done) / 8 + warp * 2;
+                    const int run = (next_output + done) / 8 + warp * 2;
                     // this lane's outputs: behind the tile's last one, that one again
                     const int place = min(run * 8 + lane / 4, outputs - 1),
                         other_place = min(run * 8 + 8 + lane / 4, outputs - 1);
@@ -532,9 +532,9 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
                 wc_sync_threads(1 + group, 128);
-                store_staged(y, stage, tile, first_k, share_first, count, warp, lane, P, Q);
+                store_staged(y, stage, tile, first_k, next_output, count, warp, lane, P, Q);
             }
-            share_first -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
+            next_output -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {

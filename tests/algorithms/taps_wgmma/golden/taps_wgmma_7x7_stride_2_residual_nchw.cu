@@ -57,7 +57,8 @@ constexpr int PLANE = 3120;                     // elements from a channel's lin
 constexpr int HALO = 9360;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int STAGE_LINE = 264;                 // elements from one filter's outputs to the next's there,
+// elements from one filter's outputs to the next's of what a group has put together,
+constexpr int STAGE_LINE = 264;
 constexpr int STAGE = 16896;                    // and of all
 constexpr int STORE = 8;                        // outputs that a lane stores side by side
 constexpr int ROUNDS = 1;                       // stores of a lane for one filter, at most
@@ -270,11 +271,11 @@ __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8
 __device__ __forceinline__ void store_staged(element* y, const element* stage, const Tile& tile, int first_k, int first,
         int count, int warp, int lane, int P, int Q) {
     const index_t plane = (index_t)P * Q;
-    // a warp has pairs of filters, every fourth one: first all pairs' first ones, then the second ones
+    // a warp has every fourth pair of filters: first all pairs' first ones, then the second ones
 #pragma unroll 1
-    for (int of_pair = warp * 2; of_pair < warp * 2 + 2; ++of_pair) {
-        element* const to = y + (tile.image * K + first_k + of_pair) * plane + (index_t)tile.p * Q + first;
-        const element* const from = stage + of_pair * STAGE_LINE;
+    for (int first_filter = warp * 2; first_filter < warp * 2 + 2; ++first_filter) {
+        element* const to = y + (tile.image * K + first_k + first_filter) * plane + (index_t)tile.p * Q + first;
+        const element* const from = stage + first_filter * STAGE_LINE;
         const int of_lane = lane * STORE;
         const int left = count - of_lane;       // outputs from the lane's first one on
         const element* line = from + of_lane;
@@ -477,7 +478,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // where this lane leaves eight outputs of a filter
         element* const stage_to = stage + lane % 8 * STAGE_LINE + warp * 16 + lane / 8 % 2 * 8;
         const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
-        int turn = 0, share_first = group * STAGED;     // of a tile the first output that is this group's
+        int turn = 0, next_output = group * STAGED;     // of a tile the next output that is this group's
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
@@ -485,12 +486,12 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_wait(filled + turn, parity);
             const int outputs = min(TILE_P, P - tile.p) * Q;
 #pragma unroll 1
-            for (; share_first < outputs; share_first += GROUPS * STAGED) {
-                const int count = min(STAGED, outputs - share_first);
+            for (; next_output < outputs; next_output += GROUPS * STAGED) {
+                const int count = min(STAGED, outputs - next_output);
                 wc_sync_threads(1 + group, 128);        // those before are stored
 #pragma unroll 1
                 for (int done = 0; done < count; done += 64) {
-                    const int run = (share_first + done) / 8 + warp * 2;
+                    const int run = (next_output + done) / 8 + warp * 2;
                     // this lane's outputs: behind the tile's last one, that one again
                     const int place = min(run * 8 + lane / 4, outputs - 1),
                         other_place = min(run * 8 + 8 + lane / 4, outputs - 1);
@@ -520,9 +521,9 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
                 wc_sync_threads(1 + group, 128);
-                store_staged(y, stage, tile, first_k, share_first, count, warp, lane, P, Q);
+                store_staged(y, stage, tile, first_k, next_output, count, warp, lane, P, Q);
             }
-            share_first -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
+            next_output -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {
