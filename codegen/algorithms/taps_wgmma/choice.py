@@ -217,7 +217,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsWgmmaOptions) -> float:
 def _rows_cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape, copied: float) -> float:
     """From a tile to the next where each group has its own: a group's time for one beside what all of them share."""
     items, depths = items_of(spec, options), depths_of(spec, options)
-    stores = -(-min(options.tile_p, shape.p) * shape.q // (LANES * lane_outputs(spec, options)))
+    stores = -(-min(options.tile_p, shape.p) * shape.q // (LANES * lane_outputs(options)))
     alone = (items * (ALONE_DEPTH_CYCLES * depths + ALONE_ITEM_CYCLES + ALONE_COLUMN_CYCLES * options.filters)
              + ALONE_TILE_CYCLES + (ALONE_SHARE * copied if options.buffers == options.groups else 0.0))
     return beside(ROWS_DEPTH_CYCLES * items * depths + ROWS_STORE_CYCLES * options.filters * stores,
@@ -230,7 +230,7 @@ def _flat_cycles(spec: KernelSpec, options: TapsWgmmaOptions, shape: ConvShape) 
     tiles = [outputs * shape.q for outputs in (*[options.tile_p] * whole, *[rest] * (rest > 0))]
     items, depths = sum(map(filled, tiles)) / ROWS, depths_of(spec, options)
     stages = sum(-(-outputs // options.stage) for outputs in tiles)
-    stores = sum(tiles) * options.filters / (LANES * lane_outputs(spec, options))
+    stores = sum(tiles) * options.filters / (LANES * lane_outputs(options))
     of_tile = sum(max(1.0, outputs / options.stage) for outputs in tiles) / len(tiles)
     working = min(options.groups, (options.buffers - SPARE_BUFFERS) * of_tile)
     alone = (items * (FLAT_DEPTH_CYCLES * depths + FLAT_ITEM_CYCLES + FLAT_COLUMN_CYCLES * options.filters)

@@ -103,10 +103,8 @@ def stage_line(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
     return staged_outputs(spec, options) + STAGE_BESIDE
 
 
-def lane_outputs(spec: KernelSpec, options: TapsWgmmaOptions) -> int:
+def lane_outputs(options: TapsWgmmaOptions) -> int:
     """Of a filter that a lane stores side by side where they were put together: words, where rows begin anywhere."""
-    if is_flat(spec, options) and options.store_vector != WIDE:
-        return PAIR
     return max(PAIR, options.store_vector)
 
 
@@ -167,7 +165,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
     fields = pair_fields(spec, options)
     fields["piece_lanes"] = copying_lanes(fields["piece_lanes"], is_bulk(spec))
     filters, stage = fields["filter_bytes"], stage_line(spec, options) * options.filters
-    stored = -(-staged_outputs(spec, options) // lane_outputs(spec, options))
+    stored = -(-staged_outputs(spec, options) // lane_outputs(options))
     rounds, lanes = -(-stored // LANES), lanes_for(stored)
     stages = filters + options.buffers * ITEMSIZE * fields["halo"]
     return TapsWgmmaNumbers(
@@ -175,10 +173,9 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), sets=sets_of(spec, options),
         in_turns=in_turns(options), sides_apart=sides_of(spec, options) == 2,
         members=options.groups // sides_of(spec, options), items=items_of(spec, options), bulk=is_bulk(spec),
-        lag=options.buffers - 2, halos_at=filters, store_lanes=lanes,
-        stage_line=stage_line(spec, options), stage=stage,
-        rounds=rounds, whole_filters=spec.k % options.filters == options.filters % (COLUMN_UNIT * LANES // lanes) == 0,
-        filters_at_once=max(1, FLAT_AT_ONCE.get(lane_outputs(spec, options), 1) // rounds),
-        at_once=-(-rounds // -(-rounds // MOST_AT_ONCE)),
-        stages_at=stages, barriers_at=stages + stages_of(options) * ITEMSIZE * stage,
-        shared_bytes=shared_bytes(spec, options))
+        lag=options.buffers - 2, halos_at=filters, stage_line=stage_line(spec, options), stage=stage,
+        store_lanes=lanes, rounds=rounds,
+        whole_filters=spec.k % options.filters == options.filters % (COLUMN_UNIT * LANES // lanes) == 0,
+        filters_at_once=max(1, FLAT_AT_ONCE.get(lane_outputs(options), 1) // rounds),
+        at_once=-(-rounds // -(-rounds // MOST_AT_ONCE)), stages_at=stages,
+        barriers_at=stages + stages_of(options) * ITEMSIZE * stage, shared_bytes=shared_bytes(spec, options))
