@@ -110,7 +110,8 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
     for way in Stores if spec.layout is Layout.NCHW else (Stores.DIRECT,):
         for filters, groups in itertools.product(filter_widths(spec, unit, FILTERS), GROUPS):
             first = TapsWgmmaOptions(filters=filters, groups=groups, store_vector=store, stores=way)
-            tiles = _whole_rows(spec, first, columns) if first.staged else _tiles(spec, first)
+            tiles = (_rows_in_one(columns) if is_flat(spec, first)
+                     else _whole_rows(spec, first, columns) if first.staged else _tiles(spec, first))
             for (tile_p, tile_q), vector in itertools.product(tiles, vectors):
                 made = replace(first, tile_p=tile_p, tile_q=tile_q, vector=vector)
                 if tile_p and is_shared_out(spec, made):
@@ -136,15 +137,17 @@ def _tiles(spec: KernelSpec, options: TapsWgmmaOptions) -> list[tuple[int, int]]
 
 
 def _whole_rows(spec: KernelSpec, options: TapsWgmmaOptions, columns: int | None) -> Iterator[tuple[int, int]]:
-    """Rows that are a whole number of items, as many as have so many outputs; or fill most of theirs."""
-    if is_flat(spec, options):
-        for tile_q in row_widths(columns, WHOLE_ROWS, RUN, RUN):
-            each = columns or tile_q
-            rows = range(-(-FLAT_OUTPUTS[0] // tile_q), FLAT_OUTPUTS[1] // tile_q + 1)
-            yield from ((tile_p, tile_q) for tile_p in rows if tile_p * each >= LEAST_FILLED * filled(tile_p * each))
-        return
+    """Rows that are a whole number of items, as many as have so many outputs."""
     for tile_q in row_widths(columns, WHOLE_ROWS, RUN, WIDER):
         yield from ((tile_p, tile_q) for tile_p in whole_rows(tile_q, item_outputs(spec, options), STAGED_OUTPUTS))
+
+
+def _rows_in_one(columns: int | None) -> Iterator[tuple[int, int]]:
+    """Rows without a gap between them that fill most of the outputs that are made at a time."""
+    for tile_q in row_widths(columns, WHOLE_ROWS, RUN, RUN):
+        each = columns or tile_q
+        rows = range(-(-FLAT_OUTPUTS[0] // tile_q), FLAT_OUTPUTS[1] // tile_q + 1)
+        yield from ((tile_p, tile_q) for tile_p in rows if tile_p * each >= LEAST_FILLED * filled(tile_p * each))
 
 
 def choice(spec: KernelSpec, shape: ConvShape | None = None) -> TapsWgmmaOptions:

@@ -25,12 +25,16 @@ def plans() -> dict[str, KernelPlan]:
             "store_vector": 8, "stores": "rows"}
     direct = {"tile_p": 8, "tile_q": 64, "filters": 24, "groups": 2, "buffers": 3, "order": "turns", "vector": 1,
               "store_vector": 1, "stores": "direct"}
+    words = {"tile_p": 4, "tile_q": 128, "filters": 64, "groups": 2, "buffers": 3, "order": "turns", "vector": 8,
+             "store_vector": 2, "stores": "direct", "stage": 128}
     return {
         "taps_wgmma_7x7_stride_2_nhwc": _taps(3, 64, 7, 224, BIAS, RELU, padding=3, stride=2, layout="NHWC"),
         "taps_wgmma_11x11_odd_lines_nhwc": _taps(3, 96, 11, 227, n=128, stride=4, layout="NHWC"),
         "taps_wgmma_3x3_odd_lines_stride_1_nhwc": _taps(3, 32, 3, 99, BIAS, padding=1, dtype="bfloat16", layout="NHWC"),
         "taps_wgmma_3x3_free_nhwc": _taps(3, 32, 3, 224, padding=1, layout="NHWC", values=free),
-        "taps_wgmma_7x7_stride_2_residual_nchw": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2),
+        "taps_wgmma_7x7_stride_2_residual_nchw": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2,
+                                                       values=words),
+        "taps_wgmma_7x7_stride_2_rows_residual_nchw": _taps(3, 64, 7, 224, BIAS, RESIDUAL, padding=3, stride=2),
         "taps_wgmma_5x5_odd_lines_nchw": _taps(2, 24, 5, 111, BIAS, RELU, padding=1, values=direct),
         "taps_wgmma_7x7_stride_2_odd_lines_rows_nchw": _taps(3, 64, 7, 227, BIAS, RELU, stride=2, n=128),
         "taps_wgmma_3x3_rows_residual_nchw": _taps(3, 32, 3, 128, BIAS, RESIDUAL, padding=1, values=rows),

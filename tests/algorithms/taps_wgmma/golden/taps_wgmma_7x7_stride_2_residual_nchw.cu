@@ -1,24 +1,21 @@
 // warpconv 0.1.0: taps_wgmma, float16. Generated from templates/taps_wgmma/kernel.cu.jinja; do not edit.
 // Emit it again with
-//   warpconv emit --input N,3,H,224 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
+//   warpconv emit --input N,3,H,W --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=3 --set order=free \
-//     --set vector=8 --set store_vector=8 --set stores=rows --set stage=256
+//     --set tile_p=4 --set tile_q=128 --set filters=64 --set groups=2 --set buffers=3 --set order=turns \
+//     --set vector=8 --set store_vector=2 --set stores=direct --set stage=128
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
-//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8 and at most 112); all else is a
-//        constant of the text
-// plan   tiles of 4 x 112 outputs x 64 filters, 11 instructions for 147 products, by 3 warp groups and 4 copying warps,
-//        the filter stays, 182168 bytes of shared memory
-// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 152 registers (direct:
+//        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 2); all else is a constant of the text
+// plan   tiles of 4 x 128 outputs x 64 filters, 11 instructions for 147 products, by 2 warp groups and 4 copying warps,
+//        the filter stays, 88296 bytes of shared memory
+// cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 224 registers (direct:
 //        4704 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): windows times filters. Of a block 4 warps copy the
 // lines of x that its outputs' windows cover to shared memory as they lie there, the next tile's while groups of four
 // warps multiply this one's. A thread of these loads pairs of what lies side by side in its two windows from there to
-// registers. The filter, in the order of these pairs, stays in shared memory. A tile has whole rows, whose outputs of a
-// filter lie side by side in y: a group puts some of them together in shared memory, and stores them a filter at a time
-// while others multiply.
+// registers. The filter, in the order of these pairs, stays in shared memory.
 constexpr int C = 3;                            // channels of x
 constexpr int K = 64;                           // channels of y: filters
 constexpr int R = 7;                            // filter rows
@@ -28,12 +25,16 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_TOP = 3;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 3;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 4;                       // output rows of a block's tile
-constexpr int TILE_Q = 112;                     // output columns of it
+constexpr int TILE_Q = 128;                     // output columns of it
 constexpr int TILE_FILTERS = 64;                // filters of it
 constexpr int BLOCKS = 8;                       // times eight filters of a tile
-constexpr int GROUPS = 3;                       // groups of four warps that multiply
-// outputs of a filter that a group of these puts together in shared memory at a time
-constexpr int STAGED = 256;
+constexpr int GROUPS = 2;                       // groups of four warps that multiply
+constexpr int MEMBERS = 2;                      // of these groups that share out a tile
+// of a tile that they share out: eight runs of eight outputs each, of even columns and of odd ones
+constexpr int ITEMS = 4;
+constexpr int APART = 2;                        // columns from one output of a run to the next
+constexpr int OTHER = 16;                       // columns from a lane's output of a run to that of the next run,
+constexpr int BESIDE = 64;                      // and bytes from that window to this one's in shared memory
 constexpr int SUMS = 32;                        // sums of a thread
 constexpr int WINDOW = 147;                     // products of an output
 constexpr int SPAN = 7;                         // of a window's elements that lie side by side in x,
@@ -49,25 +50,17 @@ constexpr int STEP_CELLS = 512;                 // and a step's of all of them
 constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int HALO_ROWS = 13;                   // input rows that a tile's windows cover
 constexpr int LINES = 39;                       // lines of x that are copied for a tile: those of all channels
-constexpr int LINE = 240;                       // elements from one to the next in shared memory
+constexpr int LINE = 272;                       // elements from one to the next in shared memory
 constexpr int LEAD = 5;                         // of a line's before the first that a window reads
-constexpr int PIECES = 30;                      // pieces of a line: of 16 bytes,
+constexpr int PIECES = 34;                      // pieces of a line: of 16 bytes,
 constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
-constexpr int PLANE = 3120;                     // elements from a channel's lines to the next's in shared memory
-constexpr int HALO = 9360;                      // elements of a tile's pixels there
+constexpr int PLANE = 3536;                     // elements from a channel's lines to the next's in shared memory
+constexpr int HALO = 10608;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int HALOS = 24576;                    // bytes before the pixels,
-// elements from one filter's outputs to the next's of what a group has put together,
-constexpr int STAGE_LINE = 264;
-constexpr int STAGE = 16896;                    // and of all
-constexpr int STORE = 8;                        // outputs that a lane stores side by side
-constexpr int ROUNDS = 1;                       // stores of a lane for one filter, at most
-constexpr int FILTERS_AT_ONCE = 4;              // filters whose outputs are loaded before any is stored
-constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
-constexpr int STAGES_AT = 80736;                // bytes before the first group's outputs,
-constexpr int BARRIERS = 182112;                // and before the barriers
+constexpr int BARRIERS = 88224;                 // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
-constexpr int THREADS = 512;                    // threads of a block
+constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
 constexpr int IMAGE = 12288;                    // elements of the prepared filter; behind them it is as it was given
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -92,10 +85,8 @@ __device__ __forceinline__ void wc_barrier_arrive(unsigned long long* barrier) {
 __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, int bytes) { asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(bytes) : "memory"); }
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
-__device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
-__device__ __forceinline__ void wc_store_matrices_transposed_2(void* row, unsigned a, unsigned b) { asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], { %1, %2};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
-__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
+__device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 224;"); }
 __device__ __forceinline__ void wc_fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ __forceinline__ unsigned long long wc_descriptor_rows_128(const void* rows) { return ((unsigned)__cvta_generic_to_shared(rows) & 0x3ffffu) >> 4 | 1ull << 16 | 64ull << 32 | 1ull << 62; }
 __device__ __forceinline__ void wc_wgmma_halves_words(float (&sums)[32], const unsigned (&a)[4], unsigned long long b, bool adds) { asm volatile("{ .reg .pred adds; setp.ne.b32 adds, %37, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 { %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, { %32, %33, %34, %35}, %36, adds, 1, 1, 0; }" : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds)); }
@@ -211,12 +202,12 @@ __device__ __forceinline__ Pair pair_of(int quad, int lane) {
 // Elements from where a window begins to where one of its spans does.
 __device__ __forceinline__ int span_at(int span) { return span / R * PLANE + span % R * LINE; }
 
-// An output of a tile, by its place among those of the tile's rows.
+// The output of a tile that a lane has of a run, of even columns or of odd ones: runs are counted over all rows.
 struct Output { int row, column; };
 
-__device__ __forceinline__ Output output_of(int place, unsigned of_row, int Q) {
-    const int row = place * of_row >> ROW_DIGITS;
-    return {row, place - row * Q};
+__device__ __forceinline__ Output output_of(int run, int lane, int side) {
+    const int place = run * (8 * APART) + lane / 4 * APART, row = place / TILE_Q;
+    return {row, place % TILE_Q + side};
 }
 
 // Where the window of an output of a tile begins in shared memory, for this lane.
@@ -226,7 +217,7 @@ __device__ __forceinline__ int window_at(Output output, int lane) {
 
 // A lane's factors of a step: pairs of two windows, as the tensor cores take them.
 __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4], const unsigned char* halo, int upper,
-        int lower, int step) {
+        int step) {
 #pragma unroll
     for (int i = 0; i < 2 * STEP_DEPTHS; ++i) {
         const int quad = step * (2 * STEP_DEPTHS) + i;
@@ -234,21 +225,38 @@ __device__ __forceinline__ void load_factors(unsigned (&factors)[STEP_DEPTHS][4]
         if (quad < SPAN_QUADS) {
             const int span = span_at(quad) / 2 * 4;
             of_upper = *(const unsigned*)(halo + upper + span);
-            of_lower = *(const unsigned*)(halo + lower + span);
+            of_lower = *(const unsigned*)(halo + upper + span + BESIDE);
         }
         factors[i / 2][i % 2 * 2] = of_upper;
         factors[i / 2][i % 2 * 2 + 1] = of_lower;
     }
 }
 
+// Groups take turns at the tensor cores, so that one stores while another multiplies: a barrier for each.
+struct Turns {
+    unsigned long long *own, *next;
+    unsigned parity;
+    bool speaks;                // for its warp
+
+    __device__ __forceinline__ void wait() {
+        wc_barrier_wait(own, parity);
+        parity ^= 1;
+    }
+
+    __device__ __forceinline__ void pass() {
+        if (speaks) wc_barrier_arrive(next);
+    }
+};
+
 // The sums of 64 outputs and all filters of the tile by a group of four warps. While a step is multiplied the factors
 // of the next ones are loaded.
-__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper, int lower,
-        const unsigned char* filters) {
+__device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char* halo, int upper,
+        const unsigned char* filters, Turns& turns) {
     const unsigned long long filters_at = wc_descriptor_rows_128(filters);
     unsigned factors[SETS][STEP_DEPTHS][4];
 #pragma unroll
-    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, lower, step);
+    for (int step = 0; step < SETS - 1; ++step) load_factors(factors[step], halo, upper, step);
+    turns.wait();
 #pragma unroll
     for (int step = 0; step < STEPS; ++step) {
         wc_wgmma_fence();
@@ -259,41 +267,14 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
         wc_wgmma_commit();
         if (step + SETS - 1 >= STEPS) continue;
         if (step > 0) wc_wgmma_wait_group_1();      // the factors of the step before are of no use any more
-        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, lower, step + SETS - 1);
+        load_factors(factors[(step + SETS - 1) % SETS], halo, upper, step + SETS - 1);
     }
+    turns.pass();
     wc_wgmma_wait_sums(sums);
 }
 
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
-
-// Outputs that a group has put together to y, by its four warps. Those of a filter lie side by side in y.
-__device__ __forceinline__ void store_staged(element* y, const element* stage, const Tile& tile, int first_k, int first,
-        int count, int warp, int lane, int P, int Q) {
-    const index_t plane = (index_t)P * Q;
-    // a warp has every fourth pair of filters: first all pairs' first ones, then the second ones
-#pragma unroll 1
-    for (int first_filter = warp * 2; first_filter < warp * 2 + 2; ++first_filter) {
-        element* const to = y + (tile.image * K + first_k + first_filter) * plane + (index_t)tile.p * Q + first;
-        const element* const from = stage + first_filter * STAGE_LINE;
-        const int of_lane = lane * STORE;
-        const int left = count - of_lane;       // outputs from the lane's first one on
-        const element* line = from + of_lane;
-        index_t at = (index_t)of_lane;
-#pragma unroll FILTERS_AT_ONCE
-        for (int filter = 0; filter < TILE_FILTERS; filter += 8) {
-            uint4 stored[ROUNDS];
-#pragma unroll
-            for (int i = 0; i < ROUNDS; ++i)
-                if (i * 256 < left) stored[i] = *(const uint4*)(line + i * 256);
-#pragma unroll
-            for (int i = 0; i < ROUNDS; ++i)
-                if (i * 256 < left) *(uint4*)(to + (at + i * 256)) = stored[i];
-            line += 8 * STAGE_LINE;
-            at += 8 * plane;
-        }
-    }
-}
 
 __device__ __forceinline__ float4 four_of(const float (&sums)[SUMS], int block) {
     return make_float4(sums[4 * block], sums[4 * block + 1], sums[4 * block + 2], sums[4 * block + 3]);
@@ -312,17 +293,15 @@ __device__ __forceinline__ float zero_of(float4 sums) {
 
 // The blocks of a warp's sums in which some are not finite, a bit each.
 __device__ __forceinline__ unsigned blocks_to_mend(const float (&sums)[SUMS]) {
-    // not finite where a sum is not, nor where a product of two is beyond a float's range: then the blocks are looked
-    // at one by one
-    float upper = 0.0f, lower = 0.0f;
+    float zero = 0.0f, other = 0.0f;            // NaN stays NaN
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block) {
         const float4 four = four_of(sums, block);
-        upper = fmaf(four.x, four.y, upper);
-        lower = fmaf(four.z, four.w, lower);
+        zero = fmaf(four.x, 0.0f, fmaf(four.y, 0.0f, zero));
+        other = fmaf(four.z, 0.0f, fmaf(four.w, 0.0f, other));
     }
     unsigned blocks = 0u;
-    if (__all_sync(0xffffffffu, is_finite(upper + lower))) return blocks;
+    if (__all_sync(0xffffffffu, zero + other == 0.0f)) return blocks;
 #pragma unroll
     for (int block = 0; block < BLOCKS; ++block)
         blocks |= (unsigned)__any_sync(0xffffffffu, zero_of(four_of(sums, block)) != 0.0f) << block;
@@ -443,9 +422,10 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     element* const halos = (element*)(shared + HALOS);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
-    unsigned long long* const filter_there = freed + BUFFERS;
-    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = 1;            // a tile has whole rows
-    const count_t tiles = (count_t)N * tiles_p;
+    unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
+    const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
+    const count_t tiles = (count_t)N * tiles_p * tiles_q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     if (blockIdx.x >= tiles) return;
     if (threadIdx.x == 0) {
@@ -453,6 +433,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
+        for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
         wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
@@ -469,61 +450,56 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_expect(filter_there, FILTER_BYTES);
             wc_bulk_load(shared, filter + blockIdx.y * (FILTER_BYTES / 2), FILTER_BYTES, filter_there);
         }
-        // by an exchange, so that they stay in registers: threadIdx would be read anew wherever they are used, which
-        // takes long
-        const int warp_of_block = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp_of_block / 4 - 1,
-            warp = warp_of_block % 4, lane = __shfl_sync(0xffffffffu, threadIdx.x % 32, threadIdx.x % 32);
+        const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+        // the first group need not wait for its first turn
+        Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         wc_barrier_wait(filter_there, 0);
-        element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
-        // where this lane leaves eight outputs of a filter
-        element* const stage_to = stage + lane % 8 * STAGE_LINE + warp * 16 + lane / 8 % 2 * 8;
-        const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
-        int turn = 0, next_output = group * STAGED;     // of a tile the next output that is this group's
+        int turn = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
             const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
             wc_barrier_wait(filled + turn, parity);
-            const int outputs = min(TILE_P, P - tile.p) * Q;
 #pragma unroll 1
-            for (; next_output < outputs; next_output += GROUPS * STAGED) {
-                const int count = min(STAGED, outputs - next_output);
-                wc_sync_threads(1 + group, 128);        // those before are stored
-#pragma unroll 1
-                for (int done = 0; done < count; done += 64) {
-                    const int run = (next_output + done) / 8 + warp * 2;
-                    // this lane's outputs: behind the tile's last one, that one again
-                    const int place = min(run * 8 + lane / 4, outputs - 1),
-                        other_place = min(run * 8 + 8 + lane / 4, outputs - 1);
-                    const Output output = output_of(place, of_row, Q), other_output = output_of(other_place, of_row, Q);
-                    const int p = tile.p + output.row, other_p = tile.p + other_output.row;
-                    const int q = tile.q + output.column, other_q = tile.q + other_output.column;
-                    float sums[SUMS];
-                    sum_up(sums, halo, window_at(output, lane), window_at(other_output, lane), shared);
-                    mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
-                    const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)tile.p * Q + place,
-                        other_pixel = pixel + (other_place - place);
+            for (; item < ITEMS; item += MEMBERS) {
+                const int run = item * 8 + warp * 2;
+                // this lane's outputs and windows
+                const Output output = output_of(run, lane, 0), other_output = {output.row, output.column + OTHER};
+                const int p = tile.p + output.row, other_p = tile.p + other_output.row;
+                const int q = tile.q + output.column, other_q = tile.q + other_output.column;
+                float sums[SUMS];
+                sum_up(sums, halo, window_at(output, lane), shared, turns);
+                mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
+                const Output next_output = output_of(run, lane, 1),
+                    other_next_output = {next_output.row, next_output.column + OTHER};
+                const int next_q = tile.q + next_output.column, other_next_q = tile.q + other_next_output.column;
+                float odd_sums[SUMS];
+                sum_up(odd_sums, halo, window_at(next_output, lane), shared, turns);
+                mend(odd_sums, x, filter, tile.image, p, next_q, other_p, other_next_q, first_k, lane, P, Q, H, W);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    const int of_p = half ? other_p : p, of_q = half ? other_q : q;
+                    const bool inside = of_p < P && of_q < Q, next_inside = of_p < P && of_q + 1 < Q;
+                    const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)of_p * Q + of_q;
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const int k = first_k + filter_of(n, lane);
-                        const float* const four = sums + 4 * n;
-                        const unsigned upper_word =
-                            wc_floats_to_halves(finish(four[0], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f),
-                            k < K ? wc_half_to_float(residual[pixel + (k) * plane]) : 0.0f),
-                            finish(four[1], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f),
-                            k + 1 < K ? wc_half_to_float(residual[pixel + (k + 1) * plane]) : 0.0f));
-                        const unsigned lower_word =
-                            wc_floats_to_halves(finish(four[2], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f),
-                            k < K ? wc_half_to_float(residual[other_pixel + (k) * plane]) : 0.0f),
-                            finish(four[3], (k + 1 < K ? wc_half_to_float(__ldg(bias + k + 1)) : 0.0f),
-                            k + 1 < K ? wc_half_to_float(residual[other_pixel + (k + 1) * plane]) : 0.0f));
-                        wc_store_matrices_transposed_2(stage_to + done + n * 8 * STAGE_LINE, upper_word, lower_word);
+#pragma unroll
+                        for (int i = 0; i < 2; ++i) {
+                            const int k = first_k + filter_of(n, lane) + i;
+                            const index_t at = pixel + k * plane;
+                            const bool exists = inside && k < K, next_exists = next_inside && k < K;
+                            const float low = sums[4 * n + 2 * half + i], high = odd_sums[4 * n + 2 * half + i];
+                            const float bias_k = k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f;
+                            const unsigned made =
+                                wc_floats_to_halves(finish(low, bias_k,
+                                (exists ? wc_half_to_float(residual[at]) : 0.0f)),
+                                finish(high, bias_k, (next_exists ? wc_half_to_float(residual[at + 1]) : 0.0f)));
+                            if (exists) *(unsigned*)(y + at) = made;
+                        }
                     }
                 }
-                wc_sync_threads(1 + group, 128);
-                store_staged(y, stage, tile, first_k, next_output, count, warp, lane, P, Q);
             }
-            next_output -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
+            item -= ITEMS;              // of the next tile
             __syncwarp();               // all lanes have loaded their factors
             if (lane == 0) wc_barrier_arrive(freed + turn);
             if (++turn == BUFFERS) {
