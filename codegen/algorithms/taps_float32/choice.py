@@ -56,6 +56,9 @@ TILE_POWER, FEW_POWER = 1.52, 1.42   # how far the longer of a tile's way to hal
 START_CYCLES = 2490.0
 MEMORY_SHARE = 1.0          # of the bytes, at the speed of a copy
 MEMORY_POWER = 2.13         # how far the longer of memory and arithmetic hides the other
+# A line of memory, and so much more of y's bytes for the square of the further tiles whose rows go into one, where
+# factors are not split: by hand, between plans that the fit does not tell apart (split ones were no quicker for it)
+LINE_BYTES, LINE_SHARE = 128, 0.03
 PARTLY = PartlyStored(whole=1.22, narrow=2.92, power=0.4, kept=0.5)
 MOST_PARTLY = 256           # outputs of a tile where rows of y begin inside of sectors: of larger ones some took 1.2
                             # times as long
@@ -209,12 +212,13 @@ def _group_cycles(spec: KernelSpec, options: TapsFloat32Options) -> tuple[float,
 
 def _memory_bytes(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:
     """That go to and from memory, as if at the speed of a copy."""
-    moved = MEMORY_SHARE * shape.bytes_moved
-    if not _is_partly_stored(spec, shape):
-        return moved
-    staged: float = ROWS_SHARE / options.together**ROWS_POWER
-    return moved + PARTLY.written(shape, spec.hardware) * (
-        staged if options.staged else PARTLY.more(shape, options.tile_q))
+    moved, written = MEMORY_SHARE * shape.bytes_moved, PARTLY.written(shape, spec.hardware)
+    if _is_partly_stored(spec, shape):
+        staged: float = ROWS_SHARE / options.together**ROWS_POWER
+        return moved + written * (staged if options.staged else PARTLY.more(shape, options.tile_q))
+    row = options.tile_q * spec.dtype.itemsize
+    narrow = spec.layout is Layout.NCHW and not is_split(spec) and not options.staged and row < LINE_BYTES
+    return moved + (written * LINE_SHARE * (LINE_BYTES / row - 1)**2 if narrow else 0.0)
 
 
 def instructions(spec: KernelSpec, options: TapsFloat32Options, shape: ConvShape) -> float:

@@ -46,7 +46,7 @@ class TapsWgmmaNumbers(PairNumbers):
     fewer_registers: int
     more_registers: int
     sets: int                   # steps whose factors a thread has at a time
-    in_turns: bool              # whether groups wait for each other's products
+    in_turns: bool              # whether groups wait for each other's products, or stores where they share out rows
     sides_apart: bool           # whether each side of pairs has groups of warps of its own
     members: int                # groups of warps that share out a tile, or a side of it
     items: int                  # that these have of it: 64 outputs, of either side in NCHW
@@ -109,7 +109,7 @@ def lane_outputs(options: TapsWgmmaOptions) -> int:
 
 
 def in_turns(options: TapsWgmmaOptions) -> bool:
-    """Whether groups wait for each other's products."""
+    """Whether groups wait for each other's products or stores."""
     return options.order is not Order.FREE
 
 

@@ -9,7 +9,7 @@ from warpconv.codegen.parts.first_layers import Stores
 
 
 class Order(enum.Enum):
-    """How groups of warps multiply beside each other."""
+    """How groups of warps multiply beside each other, or store where they share out whole rows."""
 
     FREE = "free"           # each when it can
     TURNS = "turns"         # one after the other
@@ -19,11 +19,12 @@ class Order(enum.Enum):
 class TapsWgmmaOptions:
     """Plan values. A block makes ``tile_p`` x ``tile_q`` outputs of ``filters`` filters by ``groups`` groups of four
     warps. Pixels of ``buffers`` tiles are in shared memory at a time. ``order``: whether groups take turns at the
-    tensor cores, so that one stores while another multiplies. ``vector``: 8 where every line of x begins with 16
-    bytes, 1 where lines may begin anywhere. Outputs are stored ``store_vector`` at a time: filters in NHWC, columns in
-    NCHW. ``stores``: whether outputs are stored as they are summed, or, in NCHW, those of whole rows are put together
-    in shared memory first and stored a filter at a time. With an even stride across, the groups then share out a tile's
-    outputs, and each puts ``stage`` of a filter together at a time; with an odd one each group has tiles of its own."""
+    tensor cores, or where they share out whole rows at storing, so that one stores while another multiplies.
+    ``vector``: 8 where every line of x begins with 16 bytes, 1 where lines may begin anywhere. Outputs are stored
+    ``store_vector`` at a time: filters in NHWC, columns in NCHW. ``stores``: whether outputs are stored as they are
+    summed, or, in NCHW, those of whole rows are put together in shared memory first and stored a filter at a time. With
+    an even stride across, the groups then share out a tile's outputs, and each puts ``stage`` of a filter together at a
+    time; with an odd one each group has tiles of its own."""
 
     tile_p: int = 4
     tile_q: int = 64

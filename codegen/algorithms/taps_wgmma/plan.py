@@ -30,7 +30,7 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .choice import BUFFERS, GROUPS, STAGES, candidates, choice, goes_round, instructions, is_shared_out
-from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, item_outputs, make_numbers, more_registers,
+from .numbers import (COPIERS, MOST_STAGED, TapsWgmmaNumbers, has_own_tiles, item_outputs, make_numbers, more_registers,
                       planned_registers, shared_bytes)
 from .options import Order, TapsWgmmaOptions
 
@@ -69,7 +69,7 @@ def _tile_refusal(spec: KernelSpec, options: TapsWgmmaOptions) -> str | None:
         return f"buffers = {options.buffers} ({', '.join(map(str, BUFFERS))})"
     if options.staged and spec.layout is not Layout.NCHW:
         return f"stores = {options.stores.value} (in NCHW; in {spec.layout.value} {Stores.DIRECT.value})"
-    if options.staged and options.order is not Order.FREE:
+    if has_own_tiles(spec, options) and options.order is not Order.FREE:
         return f"order = {options.order.value} with stores = {options.stores.value} ({Order.FREE.value})"
     if is_flat(spec, options) and options.stage not in STAGES:
         return f"stage = {options.stage} ({', '.join(map(str, STAGES))})"

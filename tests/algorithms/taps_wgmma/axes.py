@@ -89,8 +89,9 @@ def variants() -> Iterable[Row]:
     for i, (tile, (size, channels, stride, vector, store)) in enumerate(zip(TILES * 2, TOGETHER)):
         yield dict(filter=size, channels=channels, padding=PADDINGS[(i + i // 4) % 4], padding_mode=BORDERS[i % 6],
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[i // 2 % 2], layout="NCHW",
-                   stride=stride, dilation=1 + i // 3 % 2, tile=tile, buffers=max(2, tile[3]), order="free",
-                   vector=vector, store_vector=store, stores="rows", stage=STAGES[i % 4])
+                   stride=stride, dilation=1 + i // 3 % 2, tile=tile, buffers=max(2, tile[3]),
+                   order="turns" if stride in (2, 4) and i % 3 else "free", vector=vector, store_vector=store,
+                   stores="rows", stage=STAGES[i % 4])
 
 
 ROWS = {"taps_wgmma": Rows(AXES, values, draw, layer, variants=variants, sizes=SIZES,

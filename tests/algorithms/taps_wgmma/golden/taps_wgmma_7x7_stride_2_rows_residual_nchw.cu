@@ -2,14 +2,14 @@
 // Emit it again with
 //   warpconv emit --input N,3,H,224 --filter 64,7,7 --stride 2,2 --padding 3 --dtype float16 \
 //     --epilogue bias,residual --arch sm_90a --algorithm taps_wgmma \
-//     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=3 --set order=free \
+//     --set tile_p=4 --set tile_q=112 --set filters=64 --set groups=3 --set buffers=3 --set order=turns \
 //     --set vector=8 --set store_vector=8 --set stores=rows --set stage=256
 //
 // layer  x[N, 3, H, W] * w[64, 3, 7, 7] -> y[N, 64, P, Q], stride 2, padding 3, float16, then bias, residual
 //        N, H, W (and so P, Q) are arguments (W a multiple of 8; Q a multiple of 8 and at most 112); all else is a
 //        constant of the text
 // plan   tiles of 4 x 112 outputs x 64 filters, 11 instructions for 147 products, by 3 warp groups and 4 copying warps,
-//        the filter stays, 182168 bytes of shared memory
+//        the filter stays, 182192 bytes of shared memory
 // cost   a warp's 16 outputs of 64 filters: 42 warp loads, 0 shuffles, 5632 FMA a lane, about 152 registers (direct:
 //        4704 loads)
 //
@@ -267,6 +267,22 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
 
+// Groups take turns at storing, so that others multiply meanwhile: a barrier for each.
+struct Turns {
+    unsigned long long *own, *next;
+    unsigned parity;
+    bool speaks;                // for its warp
+
+    __device__ __forceinline__ void wait() {
+        wc_barrier_wait(own, parity);
+        parity ^= 1;
+    }
+
+    __device__ __forceinline__ void pass() {
+        if (speaks) wc_barrier_arrive(next);
+    }
+};
+
 // Outputs that a group has put together to y, by its four warps. Those of a filter lie side by side in y.
 __device__ __forceinline__ void store_staged(element* y, const element* stage, const Tile& tile, int first_k, int first,
         int count, int warp, int lane, int P, int Q) {
@@ -443,7 +459,8 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
     element* const halos = (element*)(shared + HALOS);
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
     unsigned long long* const freed = filled + BUFFERS;
-    unsigned long long* const filter_there = freed + BUFFERS;
+    unsigned long long* const turn_barriers = freed + BUFFERS;
+    unsigned long long* const filter_there = turn_barriers + GROUPS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = 1;            // a tile has whole rows
     const count_t tiles = (count_t)N * tiles_p;
     const int first_k = blockIdx.y * TILE_FILTERS;
@@ -453,6 +470,7 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
             wc_barrier_init(filled + buffer, LINES + COPIERS);
             wc_barrier_init(freed + buffer, GROUPS * 4);
         }
+        for (int group = 0; group < GROUPS; ++group) wc_barrier_init(turn_barriers + group, 4);
         wc_barrier_init(filter_there, 1);
         wc_fence_barrier_init();
     }
@@ -473,6 +491,8 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // takes long
         const int warp_of_block = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp_of_block / 4 - 1,
             warp = warp_of_block % 4, lane = __shfl_sync(0xffffffffu, threadIdx.x % 32, threadIdx.x % 32);
+        // the first group need not wait for its first turn
+        Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         wc_barrier_wait(filter_there, 0);
         element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
         // where this lane leaves eight outputs of a filter
@@ -521,7 +541,10 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     }
                 }
                 wc_sync_threads(1 + group, 128);
+                turns.wait();
                 store_staged(y, stage, tile, first_k, next_output, count, warp, lane, P, Q);
+                __syncwarp();
+                turns.pass();
             }
             next_output -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
             __syncwarp();               // all lanes have loaded their factors
