@@ -127,7 +127,8 @@ def _ways(spec: KernelSpec, options: TapsWgmmaOptions, buffers: tuple[int, ...],
     if is_flat(spec, options):
         # of estimates that are the same the first is taken: few buffers, but one for each of four groups; without turns
         # all plans timed took as long or up to 1.1 times as long
-        of, orders = sorted({*buffers, options.groups}, reverse=options.groups == max(GROUPS)), (Order.TURNS,)
+        of = tuple(sorted({*buffers, options.groups}, reverse=options.groups == max(GROUPS)))
+        orders = (Order.TURNS,)
     alike = (stage for stage in STAGES if stage == min(STAGES) or -(-outputs // stage) * stage <= MOST_LEFT * outputs)
     stages = tuple(alike) if is_flat(spec, options) else (options.stage,)
     for number, order, stage in itertools.product(of, orders, stages):
