@@ -21,7 +21,7 @@ from warpconv.codegen.spec import KernelSpec
 from .estimate import cycles, places
 from .numbers import (ROW_UNIT, aligned, box_of, column_unit, is_flat, is_one_tap, is_staged, make_numbers, phases_of,
                       plane_columns, reach_of, slice_of, stored_channels)
-from .options import Box, Form, Order, WgmmaOptions
+from .options import Box, Filter, Form, Order, WgmmaOptions
 from .split import MOST_SPLIT_SUMS, SPLITTERS, is_split, make_split_numbers
 
 FILTERS = (64, 128, 256)
@@ -38,6 +38,8 @@ FEW_TAPS = 3                    # of a box, whose next comes late
 MORE_BOXES = (2, 3)             # of the ring, where a box takes long or serves few taps
 RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
 MOST_RING = 8
+STAYS_TILES, STAYS_PIXELS = 4, 128      # tiles of so many pixels that a block has at least where filters stay
+SLOW_TILE = (64, 128)           # filters that stay and pixels: 1.2 to 1.8 times as long as other tiles of four layers
 
 
 def candidates(spec: KernelSpec, shape: ConvShape | None = None) -> Iterator[WgmmaOptions]:
@@ -57,13 +59,53 @@ def _tiles(spec: KernelSpec, shape: ConvShape | None, form: WgmmaOptions) -> Ite
         unit = max(LEAST_COLUMNS, column_unit(spec, WgmmaOptions()))
         for columns in range(unit, most_columns(spec, filters) + 1, unit):
             tile = replace(form, filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
-            found = with_stages(spec, tile)
-            if found is not None:
-                yield found
+            yield from _whole(spec, tile, shape)
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
                 steps = -(-stored_channels(spec) // slice_of(spec)) * math.prod(spec.taps)
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
+
+
+def _whole(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape | None) -> Iterator[WgmmaOptions]:
+    """A tile whose sums are whole. Where a block has several tiles, filters that do not fill one, or whose channels do
+    not fill slices, stay in shared memory if they fit beside any tile: 80 -> 80, 1x1 on 80^2, batch 16, takes 12 us for
+    17 to 21, 48 -> 96, 3x3 with stride 2 on 160^2 28 for 43; others took as long or longer (21 layers, an H200,
+    2026-11-30)."""
+    stays, every = replace(tile, filter=Filter.STAYS), shape is None
+    offered = stays_refusal(spec, stays) is None and (
+        shape is None or not _is_full(spec, tile) and _blocks_have_several(spec, shape))
+    if offered and (every or (tile.filters, tile.pixels) != SLOW_TILE):
+        yield from _found(with_stages(spec, stays))
+    least = replace(stays, pixels=LEAST_COLUMNS * (GROUPS if tile.filters < GROUPS * ROWS else 1))
+    if every or not offered or with_stages(spec, least) is None:
+        yield from _found(with_stages(spec, tile))
+
+
+def _found(tile: WgmmaOptions | None) -> Iterator[WgmmaOptions]:
+    if tile is not None:
+        yield tile
+
+
+def _blocks_have_several(spec: KernelSpec, shape: ConvShape) -> bool:
+    """Whether a block has tiles enough to keep filters for: of single pixels STAYS_TILES (192 -> 96 on 28^2, batch 32,
+    of three each, took 6.7 us for 6.3)."""
+    tiles = shape.output_pixels / (STAYS_PIXELS * spec.hardware.multiprocessors)
+    return tiles >= (STAYS_TILES if is_one_tap(spec) else 1)
+
+
+def _is_full(spec: KernelSpec, tile: WgmmaOptions) -> bool:
+    """Whether a tile's filters, and slices of their channels, are none of them zeros that copies fill in."""
+    return spec.k % tile.filters == 0 and stored_channels(spec) % slice_of(spec) == 0
+
+
+def stays_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
+    """Why the filters of a block cannot stay in shared memory, in words, or None."""
+    if options.form is not Form.IM2COL or is_split(spec):
+        return "filter = stays is for form = im2col in 16 bits and tf32"
+    if options.splits > 1 or options.filters < spec.k:
+        return (f"filter = stays of {-(-spec.k // options.filters)} tiles of filters in {options.splits} parts (one "
+                "tile, whole sums)")
+    return None
 
 
 def planes_refusal(spec: KernelSpec) -> str | None:

@@ -49,6 +49,9 @@ THIN_WINDOWS = 1.62             # of windows of half a slice, which come no soon
 UNEVEN = 1.75                   # of whole slices of one tap in NHWC whose pixels do not begin at whole sectors, where
                                 # outputs are many (16 layers of 104 to 488 channels, 16 bits and tf32, an H200,
                                 # 2026-11-28)
+EMPTY_SHARE = 0.75              # of tiles' filters: where a layer of a slice or more has fewer, walks of windows take
+EMPTY_WALK, EMPTY_BOX = 1.25, 1.15      # so long, and boxes of fewer pixels beside tiles of more than 64 (K = 80, 34
+EMPTY_PIXELS = 160              # plans of 4 layers, an H200, 2026-11-30)
 LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26),
@@ -65,6 +68,10 @@ WALKED_UNEVEN = 1.1             # in TF32 where they are none; and boxes of a fi
 PART_COLUMNS = 1.1              # (96 channels on 56^2, an H200, 2026-11-28)
 PLACES_CYCLES = 600.0           # of a box's outputs in NCHW besides: where each belongs (25 layers of the same day)
 BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
+# Walks of windows beside filters that stay: of each pixel of a step, so much of it where a slice is half full, from a
+# stage's copies to its products, and of a step besides (40 plans of 5 layers, an H200, 2026-11-30)
+STAYS_PIXEL, STAYS_HALF, STAYS_LATENCY, STAYS_STEP = 4.0, 0.7, 1200.0, 60.0
+STAYS_THIN, STAYS_UNEVEN = 1.2, 1.3     # of one tap, as THIN and UNEVEN (9 layers of more than half a slice)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
 SPLIT_RATE = 0.74               # of the tensor cores that is reached at best: sums are added to others beside
@@ -112,6 +119,8 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     cycle_bytes = spec.hardware.copied_bytes
     # bytes that all blocks store at the end
     arithmetic += spec.dtype.itemsize * options.filters * options.pixels * min(tiles, chip) / cycle_bytes
+    if options.stays:       # all filters, before the first product
+        arithmetic += numbers.steps * options.filters * ROW_BYTES / COPIED_BYTES
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * shape.output_pixels * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
@@ -121,6 +130,7 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     longer, lesser = max(arithmetic, memory), min(arithmetic, memory)
     product = longer + (1 - OVERLAPPED) * lesser
     product *= FLAT_SHARE if numbers.flat else _walked(spec, options, shape)
+    product *= _empty(spec, options, numbers.filter_tiles)
     return beside + START_CYCLES + _thin(spec, options, tiles) * (product - START_CYCLES)
 
 
@@ -144,10 +154,26 @@ def _walked(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     return 1.0 if pixel & pixel - 1 or spec.k <= slice_of(spec) else WALKED_EVEN
 
 
+def _empty(spec: KernelSpec, options: WgmmaOptions, filter_tiles: int) -> float:
+    """How many times as long tiles of filters that are partly empty take."""
+    full = spec.k >= EMPTY_SHARE * filter_tiles * options.filters
+    if full or options.stays or spec.k < slice_of(spec) or not spec.dtype.is_half or is_one_tap(spec):
+        return 1.0
+    if options.form is Form.IM2COL:
+        return EMPTY_WALK
+    return EMPTY_BOX if options.filters > ROWS and options.pixels < EMPTY_PIXELS else 1.0
+
+
 def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     """How many times as long few channels or filters take; mostly only where tiles are many."""
     channels, many = stored_channels(spec), tiles > spec.hardware.multiprocessors
     walks = options.form is Form.IM2COL and not is_one_tap(spec)
+    if options.stays and walks:
+        return 1.0
+    if options.stays and 2 * channels > slice_of(spec) and (spec.dtype.is_half or spec.k >= slice_of(spec)):
+        if channels * spec.dtype.itemsize % SECTOR_BYTES:
+            return STAYS_UNEVEN
+        return STAYS_THIN if min(channels, spec.k) < slice_of(spec) else 1.0
     if is_split(spec):
         return THIN_SPLIT if 2 * spec.c <= slice_of(spec) else 1.0
     if many and stage_taps(spec, options) > 1:
@@ -192,9 +218,14 @@ def _step(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers, active
     depths = numbers.depths - (numbers.depths - numbers.last_depths) / numbers.slices
     instructions = depths * options.filters * options.pixels / (ROWS * columns)
     each = max(columns * COLUMN_CYCLES / FULL_RATE, (ROWS + columns) * INSTRUCTION_BYTES / SHARED_BYTES)
+    if options.stays and not is_one_tap(spec):
+        pixel = STAYS_PIXEL * (STAYS_HALF if 2 * stored_channels(spec) <= slice_of(spec) else 1.0)
+        copying = pixel * options.pixels
+        return STAYS_STEP + max(instructions * each, copying, (STAYS_LATENCY + copying) / (options.stages - 1))
     taps = numbers.stage_taps       # whose stages come, and are waited for, together
-    copied = options.filters * ROW_BYTES / taps + (numbers.pixel_bytes / numbers.box_taps
-                                                   if options.form is Form.HALO else numbers.pixel_bytes)
+    copied = numbers.pixel_bytes / numbers.box_taps if options.form is Form.HALO else numbers.pixel_bytes
+    if not options.stays:
+        copied += options.filters * ROW_BYTES / taps
     if _has_unaligned_windows(spec) and not numbers.all_tiled:
         copied += (UNALIGNED - 1) * numbers.pixel_bytes
     copying = max(copied / COPIED_BYTES * max(0.4, active), numbers.planes * BOX_CYCLES)

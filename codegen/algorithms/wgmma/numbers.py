@@ -17,7 +17,7 @@ from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-from .options import Box, Form, Order, WgmmaOptions
+from .options import Box, Filter, Form, Order, WgmmaOptions
 
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
@@ -105,6 +105,7 @@ class WgmmaNumbers:
     plane_channels: int = 1     # channels of a step's copies
     filter_channels: int = 0    # of a filter as it is prepared
     spare_rows: int = 0         # of a buffer behind its outputs, from one group's to the next one's
+    filters_at: int = 0         # those that stay
     flat: bool = False          # an image is taken as one row
     groups: int = GROUPS
     threads: int = THREADS
@@ -220,6 +221,8 @@ def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
         options = replace(options, splits=1)
     if options.form is not Form.HALO:
         options = replace(options, rows=1, columns=1, boxes=2, box=Box.TAPS, order=Order.PIXELS)
+    if options.form is not Form.IM2COL:
+        options = replace(options, filter=Filter.STAGES)
     if options.order is Order.PIXELS:
         options = replace(options, ring=2)
     sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
@@ -314,11 +317,11 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         barriers = 2 * (options.boxes + options.stages)
     else:
         pixel_bytes = all_planes * planes_bytes if planes else options.pixels * ROW_BYTES
-        ring = options.stages * (pixel_bytes + filter_bytes)
+        ring = options.stages * pixel_bytes + (slices * taps if options.stays else options.stages) * filter_bytes
         store_bytes = stored_bytes = stored * ROW_BYTES
         spare_rows = 0
         buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
-        barriers = 2 * options.stages
+        barriers = 2 * options.stages + options.stays
     all_buffers = (buffers_each if shared_buffer else buffers_each * GROUPS) if staged else 0
     buffers_at, barriers_at = ring, ring + all_buffers * store_bytes
     arrived_at = barriers_at + BARRIER_BYTES * barriers
@@ -338,7 +341,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
         slices=slices, steps=slices * taps, depth=STEP_BYTES // spec.dtype.itemsize, depths=depths, last_depths=last,
         taps=taps,
-        pixel_bytes=pixel_bytes, filter_bytes=filter_bytes, stage_bytes=pixel_bytes + filter_bytes,
+        pixel_bytes=pixel_bytes, filter_bytes=filter_bytes,
+        stage_bytes=pixel_bytes + (0 if options.stays else filter_bytes), filters_at=options.stages * pixel_bytes,
         first_stages=_first_stages(spec, options, slices * taps),
         store_pixels=stored, parts=parts, store_bytes=store_bytes, stored_bytes=stored_bytes,
         stores_read=f"wc_tma_stores_read_{'but_1' if buffers_each > 1 and not residual else 'all'}",

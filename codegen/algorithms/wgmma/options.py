@@ -31,6 +31,13 @@ class Box(enum.Enum):
     COLUMN = "column"       # a filter column's: no column of the products is dropped
 
 
+class Filter(enum.Enum):
+    """How filters come to shared memory, in the form im2col."""
+
+    STAGES = "stages"       # with the pixels that they multiply, again for every tile
+    STAYS = "stays"         # once, for all tiles of a block
+
+
 @dataclass(frozen=True)
 class WgmmaOptions:
     """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks
@@ -52,11 +59,17 @@ class WgmmaOptions:
     box: Box = only(Box.TAPS, form=Form.HALO)
     order: Order = only(Order.PIXELS, form=Form.HALO)
     ring: int = only(2, order=Order.PLANES)
+    filter: Filter = only(Filter.STAGES, form=Form.IM2COL)
 
     @property
     def by_columns(self) -> bool:
         """Whether each filter column has boxes of its own."""
         return self.box is Box.COLUMN
+
+    @property
+    def stays(self) -> bool:
+        """Whether the filters of a block stay in shared memory."""
+        return self.filter is Filter.STAYS
 
     @property
     def turned(self) -> int:

@@ -42,7 +42,8 @@ from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, P
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
-from .choice import FILTERS, MOST_RING, candidates, choice, halo_refusal, most_columns, planes_refusal
+from .choice import (FILTERS, MOST_RING, candidates, choice, halo_refusal, most_columns, planes_refusal,
+                     stays_refusal)
 from .estimate import SPLIT_PRODUCTS, instructions
 from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
                       group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
@@ -135,7 +136,7 @@ def _form_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
         steps = _numbers(spec, options).steps
         if not 1 <= options.splits <= steps:
             return f"splits = {options.splits} of {steps} steps (at most one each)"
-        return None
+        return stays_refusal(spec, options) if options.stays else None
     refusal = halo_refusal(spec, options)
     if refusal is not None:
         return refusal
@@ -297,6 +298,8 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
+    if options.stays:
+        tiles += ", whose filters stay,"
     threads = "a copying thread"
     if spec.numerics is Numerics.TF32:
         tiles += ", factors rounded to TF32,"

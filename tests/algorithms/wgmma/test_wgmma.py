@@ -64,7 +64,8 @@ def test_layers_that_are_refused_in_words(changes, arch, says):
     (dict(filters=64, pixels=1024), "pixels = 1024"),
     (dict(filters=256, pixels=208), "208 sums a thread"), (dict(stages=1), "stages = 1"),
     (dict(splits=10), "splits = 10 of 9 steps"), (dict(filters=128, pixels=256, stages=8), "bytes of shared memory"),
-    (dict(form="halo", pixels=64, rows=9, columns=9), "9 x 9 outputs need 97 columns")])
+    (dict(form="halo", pixels=64, rows=9, columns=9), "9 x 9 outputs need 97 columns"),
+    (dict(filter="stays", splits=2), "filter = stays of 1 tiles of filters in 2 parts")])
 def test_plan_values_that_do_not_go_together(values, says):
     given = {"form": "im2col", "filters": 128, "pixels": 64, "stages": 4, "splits": 1, **values}
     with pytest.raises(UnsupportedSpec, match=says):
@@ -88,6 +89,43 @@ def test_boxes_of_phases_are_taken_where_pixels_are_split():
 def test_the_text_is_for_the_form_of_sm_90_that_has_the_instructions():
     made = plan_layer(small(), algorithm="wgmma", arch="sm_90")
     assert made.spec.arch == TARGET and "--arch sm_90a" in render(made).text
+
+
+def test_filters_stay_where_zeros_fill_up_what_is_copied():
+    """Once for all tiles of a block, which has several; neither those that fill tiles and slices nor the second of two
+    tiles of filters."""
+    for sizes, n, filter in (((80, 80, 1, 80, 1, 0), 16, "stays"), ((48, 160, 3, 96, 2, 1), 16, "stays"),
+                             ((32, 320, 3, 64, 2, 1), 16, "stays"), ((80, 80, 1, 80, 1, 0), 1, "stages"),
+                             ((64, 160, 3, 128, 2, 1), 16, "stages"), ((232, 14, 1, 232, 1, 0), 32, "stages")):
+        made = plan_layer(layer(*sizes, n=n), algorithm="wgmma")
+        assert made.settings().get("filter") == filter, made.settings()
+    with pytest.raises(UnsupportedSpec, match="filter = stays is for form = im2col in 16 bits and tf32"):
+        plan_layer(layer(64, 28, 3, 64, 1, 1, dtype="float32"), algorithm="wgmma", precision="fp16x3",
+                   settings={"form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2})
+    with pytest.raises(UnsupportedSpec, match="filter = stays of 2 tiles of filters in 1 parts"):
+        plan_layer(layer(64, 28, 3, 72, 1, 1), algorithm="wgmma", settings={
+            "form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2, "splits": 1})
+
+
+@on_cpu_device
+@pytest.mark.parametrize("layout, precision, sizes", [
+    ("NHWC", "float32", (48, 15, 3, 33, 2, 1)), ("NHWC", "float32", (136, 21, 1, 40, 1, 0)),
+    ("NCHW", "float32", (20, 13, 3, 85, 1, 1)), ("NHWC", "tf32", (20, 13, 3, 40, 1, 1))])
+def test_filters_that_stay_make_the_same_bits(layout, precision, sizes):
+    """More tiles than the chip has multiprocessors: blocks have several."""
+    single = precision == "tf32"
+    shape = layer(*sizes, n=48, layout=layout, dtype="float32" if single else "float16")
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(size).astype("f4" if single else "f2") for size in (shape.input_shape,
+                                                                                   shape.weight_shape))
+    x = x.transpose(0, 2, 3, 1).copy() if layout == "NHWC" else x
+    pixels = 32 if layout == "NCHW" else 16
+    made = [warpconv.specialize(shape, algorithm="wgmma", device="cpu", precision=precision, settings={
+        "form": "im2col", "filters": 128, "pixels": pixels, "stages": 3, "splits": 1, "filter": filter})
+            for filter in ("stages", "stays")]
+    stages, stays = (kernel(x, w) for kernel in made)
+    assert made[1].plan.options.stays and shape.output_pixels > 132 * pixels
+    assert np.isfinite(stages).all() and (stages == stays).all()
 
 
 # ---- descriptors
