@@ -85,11 +85,11 @@ __device__ __forceinline__ int output_of(int column, int first_pixel, int pixels
 
 // Where the copies of a tile begin.
 struct Tile {
-    int first_filter, first_pixel;
+    int first_pixel;
 };
 
 __device__ __forceinline__ Tile tile_of(int number) {
-    return {0, number * TILE_PIXELS};
+    return {number * TILE_PIXELS};
 }
 
 // Starts the copies of a stage: one slice of one tap of a tile's pixels.

@@ -98,13 +98,13 @@ __device__ __forceinline__ void wc_tma_stores_done() { asm volatile("cp.async.bu
 
 // Where the copies of a tile begin: at the first pixel of its first window, which may be padding.
 struct Tile {
-    int first_filter, image, top, left;
+    int image, top, left;
 };
 
 __device__ __forceinline__ Tile tile_of(int number, int P, int Q) {
     const int first_pixel = number * TILE_PIXELS;
     const int image = first_pixel / (P * Q), place = first_pixel % (P * Q);
-    return {0, image, place / Q * STRIDE_H - PAD_TOP, place % Q * STRIDE_W - PAD_LEFT};
+    return {image, place / Q * STRIDE_H - PAD_TOP, place % Q * STRIDE_W - PAD_LEFT};
 }
 
 // Starts the copies of a stage: one slice of one tap of a tile's pixels.
