@@ -298,14 +298,12 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
     if options.form is Form.PLANES:
         tiles += " of an image in NCHW"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
-    if options.stays:
-        tiles += ", whose filters stay,"
     threads = "a copying thread"
-    if spec.numerics is Numerics.TF32:
-        tiles += ", factors rounded to TF32,"
+    notes = ["whose filters stay"] * options.stays + ["factors rounded to TF32"] * (spec.numerics is Numerics.TF32)
     if isinstance(numbers, SplitNumbers):
-        tiles += ", factors in two parts of float16,"
+        notes.append("factors in two parts of float16")
         threads = f"two copying threads, {numbers.splitters} splitting warps"
+    tiles += "".join(f", {note}" for note in notes) + "," * bool(notes)
     return (f"{tiles} by two warp groups and {threads}, {options.stages} stages{split}, "
             f"{numbers.shared_bytes} bytes of shared memory")
 

@@ -171,13 +171,13 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
         const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
-    int turn = 0;
+    int buffer = 0;
     unsigned parity = 1;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        wc_barrier_wait(freed + turn, parity);
-        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
-        if (++turn == BUFFERS) {
-            turn = 0;
+        wc_barrier_wait(freed + buffer, parity);
+        copy_pixels(halos + buffer * HALO, filled + buffer, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
+        if (++buffer == BUFFERS) {
+            buffer = 0;
             parity ^= 1;
         }
     }
@@ -443,12 +443,12 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
 #pragma unroll
         for (int i = 0; i < REST_QUADS; ++i) places[i] = place_of(SPAN_QUADS + i, lane);
         wc_barrier_wait(filter_there, 0);
-        int turn = 0, item = group / 2;
+        int buffer = 0, item = group / 2;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
-            wc_barrier_wait(filled + turn, parity);
+            const unsigned char* const halo = (const unsigned char*)(halos + buffer * HALO);
+            wc_barrier_wait(filled + buffer, parity);
 #pragma unroll 1
             for (; item < ITEMS; item += MEMBERS) {
                 const int run = item * 8 + warp * 2;
@@ -479,10 +479,10 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 }
             }
             item -= ITEMS;              // of the next tile
-            __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed + turn);
-            if (++turn == BUFFERS) {
-                turn = 0;
+            __syncwarp();               // no lane reads this tile's pixels any more
+            if (lane == 0) wc_barrier_arrive(freed + buffer);
+            if (++buffer == BUFFERS) {
+                buffer = 0;
                 parity ^= 1;
             }
         }

@@ -191,13 +191,13 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
         const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
-    int turn = 0;
+    int buffer = 0;
     unsigned parity = 1;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        wc_barrier_wait(freed + turn, parity);
-        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
-        if (++turn == BUFFERS) {
-            turn = 0;
+        wc_barrier_wait(freed + buffer, parity);
+        copy_pixels(halos + buffer * HALO, filled + buffer, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
+        if (++buffer == BUFFERS) {
+            buffer = 0;
             parity ^= 1;
         }
     }
@@ -503,9 +503,9 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
         for (count_t number = blockIdx.x + group * gridDim.x; number < tiles;
                 number += GROUPS * gridDim.x, of_block += GROUPS) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const int turn = of_block % BUFFERS;
-            const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
-            wc_barrier_wait(filled + turn, of_block / BUFFERS % 2);
+            const int buffer = of_block % BUFFERS;
+            const unsigned char* const halo = (const unsigned char*)(halos + buffer * HALO);
+            wc_barrier_wait(filled + buffer, of_block / BUFFERS % 2);
             wc_sync_threads(1 + group, 128);        // the tile before is stored
 #pragma unroll 1
             for (int item = 0; item < ITEMS; ++item) {
@@ -540,8 +540,8 @@ taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     wc_store_matrices_transposed_2(to + n * 8 * STAGE_LINE, upper_word, lower_word);
                 }
             }
-            __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed + turn);
+            __syncwarp();               // no lane reads this tile's pixels any more
+            if (lane == 0) wc_barrier_arrive(freed + buffer);
             wc_sync_threads(1 + group, 128);
             store_tile(y, stage, tile, first_k, of_row, P, Q);
         }

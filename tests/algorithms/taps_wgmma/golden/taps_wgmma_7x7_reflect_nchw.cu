@@ -165,15 +165,15 @@ __device__ __forceinline__ void copy_pixels(element* to, const element* x, const
 __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
         const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W, Pitch pitch) {
     const count_t of_block = (tiles - blockIdx.x + gridDim.x - 1) / gridDim.x;
-    int turn = 0, turn_there = 0;
+    int buffer = 0, buffer_there = 0;
     unsigned parity = 1;
     for (count_t i = 0; i < of_block + LAG; ++i) {
         if (i < of_block) {
-            wc_barrier_wait(freed + turn, parity);
-            copy_pixels(halos + turn * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
+            wc_barrier_wait(freed + buffer, parity);
+            copy_pixels(halos + buffer * HALO, x, tile_of(blockIdx.x + i * gridDim.x, tiles_p, tiles_q), threadIdx.x, H,
                 W, pitch);
-            if (++turn == BUFFERS) {
-                turn = 0;
+            if (++buffer == BUFFERS) {
+                buffer = 0;
                 parity ^= 1;
             }
         }
@@ -181,8 +181,8 @@ __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* f
         wc_copy_async_wait_group();
         if (i < LAG) continue;
         __syncwarp();
-        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + turn_there);
-        if (++turn_there == BUFFERS) turn_there = 0;
+        if (threadIdx.x % 32 == 0) wc_barrier_arrive(filled + buffer_there);
+        if (++buffer_there == BUFFERS) buffer_there = 0;
     }
 }
 
@@ -433,13 +433,13 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         }
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
         wc_barrier_wait(filter_there, 0);
-        int turn = 0, item = group;
+        int buffer = 0, item = group;
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
+            const unsigned char* const halo = (const unsigned char*)(halos + buffer * HALO);
             const int start = start_of(tile, H, W);
-            wc_barrier_wait(filled + turn, parity);
+            wc_barrier_wait(filled + buffer, parity);
 #pragma unroll 1
             for (; item < ITEMS; item += MEMBERS) {
                 const int run = item * 8 + warp * 2;
@@ -482,10 +482,10 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 }
             }
             item -= ITEMS;              // of the next tile
-            __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed + turn);
-            if (++turn == BUFFERS) {
-                turn = 0;
+            __syncwarp();               // no lane reads this tile's pixels any more
+            if (lane == 0) wc_barrier_arrive(freed + buffer);
+            if (++buffer == BUFFERS) {
+                buffer = 0;
                 parity ^= 1;
             }
         }

@@ -187,13 +187,13 @@ __device__ __forceinline__ void copy_pixels(element* to, unsigned long long* lan
 // All tiles of the block.
 __device__ __forceinline__ void copy_tiles(element* halos, unsigned long long* filled, unsigned long long* freed,
         const element* x, count_t tiles, unsigned tiles_p, unsigned tiles_q, int H, int W) {
-    int turn = 0;
+    int buffer = 0;
     unsigned parity = 1;
     for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
-        wc_barrier_wait(freed + turn, parity);
-        copy_pixels(halos + turn * HALO, filled + turn, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
-        if (++turn == BUFFERS) {
-            turn = 0;
+        wc_barrier_wait(freed + buffer, parity);
+        copy_pixels(halos + buffer * HALO, filled + buffer, x, tile_of(number, tiles_p, tiles_q), threadIdx.x, H, W);
+        if (++buffer == BUFFERS) {
+            buffer = 0;
             parity ^= 1;
         }
     }
@@ -267,11 +267,12 @@ __device__ __forceinline__ void sum_up(float (&sums)[SUMS], const unsigned char*
 // The first of a lane's two filters of a block of eight columns of the product: those of a block lie side by side.
 __device__ __forceinline__ int filter_of(int block, int lane) { return block * 8 + lane % 4 * 2; }
 
-// Groups take turns at storing, so that others multiply meanwhile: a barrier for each.
+// Groups take turns at storing, in the order of what they put together, so that others multiply meanwhile: a barrier
+// for each.
 struct Turns {
     unsigned long long *own, *next;
     unsigned parity;
-    bool speaks;                // for its warp
+    bool speaks;                // whether this lane arrives for its warp
 
     __device__ __forceinline__ void wait() {
         wc_barrier_wait(own, parity);
@@ -491,24 +492,24 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         // takes long
         const int warp_of_block = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp_of_block / 4 - 1,
             warp = warp_of_block % 4, lane = __shfl_sync(0xffffffffu, threadIdx.x % 32, threadIdx.x % 32);
-        // the first group need not wait for its first turn
+        // the first group does not wait for its first turn
         Turns turns = {turn_barriers + group, turn_barriers + (group + 1) % GROUPS, group == 0, lane == 0};
         wc_barrier_wait(filter_there, 0);
         element* const stage = (element*)(shared + STAGES_AT) + group * STAGE;
         // where this lane leaves eight outputs of a filter
         element* const stage_to = stage + lane % 8 * STAGE_LINE + warp * 16 + lane / 8 % 2 * 8;
         const unsigned of_row = ((1u << ROW_DIGITS) + Q - 1) / Q;       // 2^ROW_DIGITS / Q, rounded up
-        int turn = 0, next_output = group * STAGED;     // of a tile the next output that is this group's
+        int buffer = 0, next_output = group * STAGED;     // of a tile the next output that is this group's
         unsigned parity = 0;
         for (count_t number = blockIdx.x; number < tiles; number += gridDim.x) {
             const Tile tile = tile_of(number, tiles_p, tiles_q);
-            const unsigned char* const halo = (const unsigned char*)(halos + turn * HALO);
-            wc_barrier_wait(filled + turn, parity);
+            const unsigned char* const halo = (const unsigned char*)(halos + buffer * HALO);
+            wc_barrier_wait(filled + buffer, parity);
             const int outputs = min(TILE_P, P - tile.p) * Q;
 #pragma unroll 1
             for (; next_output < outputs; next_output += GROUPS * STAGED) {
                 const int count = min(STAGED, outputs - next_output);
-                wc_sync_threads(1 + group, 128);        // those before are stored
+                wc_sync_threads(1 + group, 128);        // all four warps have stored those before
 #pragma unroll 1
                 for (int done = 0; done < count; done += 64) {
                     const int run = (next_output + done) / 8 + warp * 2;
@@ -543,14 +544,14 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                 wc_sync_threads(1 + group, 128);
                 turns.wait();
                 store_staged(y, stage, tile, first_k, next_output, count, warp, lane, P, Q);
-                __syncwarp();
+                __syncwarp();           // all lanes have stored
                 turns.pass();
             }
             next_output -= (outputs + STAGED - 1) / STAGED * STAGED;           // of the next tile
-            __syncwarp();               // all lanes have loaded their factors
-            if (lane == 0) wc_barrier_arrive(freed + turn);
-            if (++turn == BUFFERS) {
-                turn = 0;
+            __syncwarp();               // no lane reads this tile's pixels any more
+            if (lane == 0) wc_barrier_arrive(freed + buffer);
+            if (++buffer == BUFFERS) {
+                buffer = 0;
                 parity ^= 1;
             }
         }

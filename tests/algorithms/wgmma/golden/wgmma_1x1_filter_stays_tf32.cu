@@ -8,14 +8,14 @@
 // layer  x[N, H, W, 40] * w[240, 40, 1, 1] -> y[N, P, Q, 240], stride 1, padding 0, float32 NHWC, tf32 products, then
 //        bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 256 filters x 96 pixels, whose filters stay,, factors rounded to TF32, by two warp groups and a
+// plan   tiles of 256 filters x 96 pixels, whose filters stay, factors rounded to TF32, by two warp groups and a
 //        copying thread, 4 stages, 114760 bytes of shared memory
 // cost   a warp's 3072 outputs: 0 warp loads, 0 shuffles, 6144 FMA a lane, about 232 registers (direct: 3840 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
 // channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 32 channels of pixels
-// into a ring in shared memory, where all filters stay; two groups of four warps multiply what has come. Blocks take
-// tiles until none is left.
+// into a ring in shared memory, beside which all filters stay; two groups of four warps multiply what has come. Blocks
+// take tiles until none is left.
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled):
 //
@@ -39,10 +39,10 @@ constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to
 constexpr int DEPTH_CELLS = 2;                  // an instruction's 8 products along a row, in units of 16 bytes
 constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 constexpr int STAGES = 4;                       // of the ring: a slice of a tap of the tile's pixels
-constexpr int STAGE_BYTES = 12288;              // of shared memory
+constexpr int STAGE_BYTES = 12288;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
-constexpr int FILTERS = 49152;                  // where the filters begin, a step's behind another's
-constexpr int FILTER_BYTES = 32768;             // from one buffer of filters to the next
+constexpr int FILTERS = 49152;                  // bytes before the filters
+constexpr int FILTER_BYTES = 32768;             // from one step's filters to the next step's
 constexpr int BARRIERS = 114688;                // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays

@@ -39,7 +39,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 192;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
-constexpr int STAGE_BYTES = 32768;              // of shared memory
+constexpr int STAGE_BYTES = 32768;              // of a stage
 constexpr int FIRST_STAGES = 1;                 // stages whose copies start before the first __syncthreads
 constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 131072;                // where the barriers begin

@@ -47,7 +47,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
-constexpr int STAGE_BYTES = 16384;              // of shared memory
+constexpr int STAGE_BYTES = 16384;              // of a stage
 constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 65536;                 // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block

@@ -45,7 +45,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 6;
-constexpr int STAGE_BYTES = 24576;              // of shared memory
+constexpr int STAGE_BYTES = 24576;              // of a stage
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 147456;                // where the barriers begin

@@ -13,8 +13,8 @@
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
 // channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of pixels
-// into a ring in shared memory, where all filters stay; two groups of four warps multiply what has come. Blocks take
-// tiles until none is left.
+// into a ring in shared memory, beside which all filters stay; two groups of four warps multiply what has come. Blocks
+// take tiles until none is left.
 //
 // The launch gives a descriptor of each array that is copied by it (cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col):
 //
@@ -44,9 +44,9 @@ constexpr int MATRIX_ROWS = 512;                // from one matrix of filters to
 constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products along a row, in units of 16 bytes
 constexpr int TILE_PIXELS = 80;                 // pixels of a tile
 constexpr int STAGES = 6;                       // of the ring: a slice of a tap of the tile's pixels
-constexpr int STAGE_BYTES = 10240;              // of shared memory
-constexpr int FILTERS = 61440;                  // where the filters begin, a step's behind another's
-constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
+constexpr int STAGE_BYTES = 10240;              // of a stage
+constexpr int FILTERS = 61440;                  // bytes before the filters
+constexpr int FILTER_BYTES = 16384;             // from one step's filters to the next step's
 constexpr int STORE_PIXELS = 80;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 10240;              // of a buffer of them

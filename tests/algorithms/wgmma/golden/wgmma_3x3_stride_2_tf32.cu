@@ -44,7 +44,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 8 products a
 constexpr int TILE_PIXELS = 192;                // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
-constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int STAGE_BYTES = 40960;              // of a stage
 constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
 constexpr int BARRIERS = 163840;                // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block

@@ -53,7 +53,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 // of the ring: a slice of a tap of the tile's pixels, and that of its filters
 constexpr int STAGES = 5;
-constexpr int STAGE_BYTES = 28672;              // of shared memory
+constexpr int STAGE_BYTES = 28672;              // of a stage
 constexpr int PIXEL_BYTES = 12288;              // of a stage: its pixels, behind which its filters lie
 constexpr int STORE_PIXELS = 96;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
