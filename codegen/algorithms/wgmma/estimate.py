@@ -50,8 +50,8 @@ UNEVEN = 1.75                   # of whole slices of one tap in NHWC whose pixel
                                 # outputs are many (16 layers of 104 to 488 channels, 16 bits and tf32, an H200,
                                 # 2026-11-28)
 EMPTY_SHARE = 0.75              # of tiles' filters: where a layer of a slice or more has fewer, walks of windows take
-EMPTY_WALK, EMPTY_BOX = 1.25, 1.15      # so long, and boxes of fewer pixels beside tiles of more than 64 (K = 80, 34
-EMPTY_PIXELS = 160              # plans of 4 layers, an H200, 2026-11-30)
+EMPTY_WALK, EMPTY_BOX = 1.25, 1.15      # so long, and beside more than 64 filters boxes of fewer pixels, and planes of
+EMPTY_PIXELS = 160              # as many or fewer as walks (K = 80, 44 plans of 5 layers, an H200, 2026-11-30)
 LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26),
@@ -157,7 +157,11 @@ def _walked(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
 def _empty(spec: KernelSpec, options: WgmmaOptions, filter_tiles: int) -> float:
     """How many times as long tiles of filters that are partly empty take."""
     full = spec.k >= EMPTY_SHARE * filter_tiles * options.filters
-    if full or options.stays or spec.k < slice_of(spec) or not spec.dtype.is_half or is_one_tap(spec):
+    if full or options.stays or spec.k < slice_of(spec) or not spec.dtype.is_half:
+        return 1.0
+    if options.form is Form.PLANES:
+        return EMPTY_WALK if options.filters > ROWS and options.pixels <= EMPTY_PIXELS else 1.0
+    if is_one_tap(spec):
         return 1.0
     if options.form is Form.IM2COL:
         return EMPTY_WALK
