@@ -31,6 +31,7 @@ REGISTER_UNIT = 8                       # registers that a thread gets at a time
 QUARTERS = 4                            # of a multiprocessor: each issues for its own warps, from its own registers
 BANKS = 32                              # of shared memory, 4 bytes wide
 SECTOR_BYTES = 32                       # of memory, at once
+LINE_BYTES = 128                        # of memory, in one piece
 PORTABLE_SHARED = 99 * 1024             # bytes that a block can ask for on all architectures from 8.0 on
 PORTABLE_BLOCKS = 16                    # blocks that a multiprocessor of each of them holds
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import LANES, QUARTERS
+from warpconv.codegen.hardware import LANES, LINE_BYTES, QUARTERS
 from warpconv.codegen.parts.first_layers import Stores, beside
 from warpconv.codegen.parts.lines import lanes_for, line_width
 from warpconv.codegen.parts.stored_rows import PartlyStored, row_widths, whole_rows
@@ -56,9 +56,9 @@ TILE_POWER, FEW_POWER = 1.52, 1.42   # how far the longer of a tile's way to hal
 START_CYCLES = 2490.0
 MEMORY_SHARE = 1.0          # of the bytes, at the speed of a copy
 MEMORY_POWER = 2.13         # how far the longer of memory and arithmetic hides the other
-# A line of memory, and so much more of y's bytes for the square of the further tiles whose rows go into one, where
-# factors are not split: by hand, between plans that the fit does not tell apart (split ones were no quicker for it)
-LINE_BYTES, LINE_SHARE = 128, 0.03
+# So much more of y's bytes for the square of the further tiles whose rows go into a line of memory, where factors are
+# not split: by hand, between plans that the fit does not tell apart (split ones were no quicker for it)
+LINE_SHARE = 0.03
 PARTLY = PartlyStored(whole=1.22, narrow=2.92, power=0.4, kept=0.5)
 MOST_PARTLY = 256           # outputs of a tile where rows of y begin inside of sectors: of larger ones some took 1.2
                             # times as long

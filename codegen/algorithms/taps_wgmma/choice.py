@@ -122,15 +122,17 @@ def candidates(spec: KernelSpec, vectors: tuple[int, ...] = (1,), buffers: tuple
 def _ways(spec: KernelSpec, options: TapsWgmmaOptions, buffers: tuple[int, ...],
           outputs: int) -> Iterator[TapsWgmmaOptions]:
     """How a tile's pixels come and its outputs go; where groups share them out, nearly alike."""
-    of = BUFFERS if has_own_tiles(spec, options) else buffers
-    orders: tuple[Order, ...] = (Order.FREE,) if has_own_tiles(spec, options) else tuple(Order)
+    of, orders = buffers, tuple(Order)
+    stages: tuple[int, ...] = (options.stage,)
     if is_flat(spec, options):
         # of estimates that are the same the first is taken: few buffers, but one for each of four groups; without turns
         # all plans timed took as long or up to 1.1 times as long
         of = tuple(sorted({*buffers, options.groups}, reverse=options.groups == max(GROUPS)))
         orders = (Order.TURNS,)
-    alike = (stage for stage in STAGES if stage == min(STAGES) or -(-outputs // stage) * stage <= MOST_LEFT * outputs)
-    stages = tuple(alike) if is_flat(spec, options) else (options.stage,)
+        stages = tuple(stage for stage in STAGES
+                       if stage == min(STAGES) or -(-outputs // stage) * stage <= MOST_LEFT * outputs)
+    elif options.staged:
+        of, orders = BUFFERS, (Order.FREE,)
     for number, order, stage in itertools.product(of, orders, stages):
         yield replace(options, buffers=number, order=order, stage=stage)
 

@@ -57,33 +57,34 @@ def _tiles(spec: KernelSpec, shape: ConvShape | None, form: WgmmaOptions) -> Ite
         if filters > 64 and filters >= 2 * spec.k:
             continue
         unit = max(LEAST_COLUMNS, column_unit(spec, WgmmaOptions()))
+        parts = GROUPS if filters < GROUPS * ROWS else 1
+        ways = _filter_ways(spec, replace(form, filters=filters, pixels=unit * parts), shape)
         for columns in range(unit, most_columns(spec, filters) + 1, unit):
-            tile = replace(form, filters=filters, pixels=columns * (GROUPS if filters < GROUPS * ROWS else 1))
-            yield from _whole(spec, tile, shape)
+            tile = replace(form, filters=filters, pixels=columns * parts)
+            for way in ways:
+                slow = way is Filter.STAYS and shape is not None and (filters, tile.pixels) == SLOW_TILE
+                found = None if slow else with_stages(spec, replace(tile, filter=way))
+                if found is not None:
+                    yield found
             split = with_stages(spec, replace(tile, splits=2))
             if split is not None and (shape is None or _few_tiles(spec, tile, shape)):
                 steps = -(-stored_channels(spec) // slice_of(spec)) * math.prod(spec.taps)
                 yield from (replace(split, splits=n) for n in SPLITS if n > 1 and steps // n >= LEAST_STEPS)
 
 
-def _whole(spec: KernelSpec, tile: WgmmaOptions, shape: ConvShape | None) -> Iterator[WgmmaOptions]:
-    """A tile whose sums are whole. Where a block has several tiles, filters that do not fill one, or whose channels do
-    not fill slices, stay in shared memory if they fit beside any tile: 80 -> 80, 1x1 on 80^2, batch 16, takes 12 us for
-    17 to 21, 48 -> 96, 3x3 with stride 2 on 160^2 28 for 43; others took as long or longer (21 layers, an H200,
-    2026-11-30)."""
-    stays, every = replace(tile, filter=Filter.STAYS), shape is None
-    offered = stays_refusal(spec, stays) is None and (
-        shape is None or not _is_full(spec, tile) and _blocks_have_several(spec, shape))
-    if offered and (every or (tile.filters, tile.pixels) != SLOW_TILE):
-        yield from _found(with_stages(spec, stays))
-    least = replace(stays, pixels=LEAST_COLUMNS * (GROUPS if tile.filters < GROUPS * ROWS else 1))
-    if every or not offered or with_stages(spec, least) is None:
-        yield from _found(with_stages(spec, tile))
-
-
-def _found(tile: WgmmaOptions | None) -> Iterator[WgmmaOptions]:
-    if tile is not None:
-        yield tile
+def _filter_ways(spec: KernelSpec, least: WgmmaOptions, shape: ConvShape | None) -> tuple[Filter, ...]:
+    """How the filters of tiles come whose smallest is ``least``; without sizes every way that there is. Where a block
+    has several tiles, filters that do not fill one, or whose channels do not fill slices, stay in shared memory if they
+    fit beside the smallest: 80 -> 80, 1x1 on 80^2, batch 16, takes 12 us for 17 to 21, 48 -> 96, 3x3 with stride 2 on
+    160^2 28 for 43; others took as long or longer (21 layers, an H200, 2026-11-30)."""
+    stays = replace(least, filter=Filter.STAYS)
+    if stays_refusal(spec, stays) is not None:
+        return (Filter.STAGES,)
+    if shape is None:
+        return Filter.STAYS, Filter.STAGES
+    taken = (not _is_full(spec, least) and _blocks_have_several(spec, shape)
+             and with_stages(spec, stays) is not None)
+    return (Filter.STAYS if taken else Filter.STAGES,)
 
 
 def _blocks_have_several(spec: KernelSpec, shape: ConvShape) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from warpconv.codegen.dtypes import Layout
-from warpconv.codegen.hardware import H200_CLOCK, LANES, QUARTERS, SECTOR_BYTES
+from warpconv.codegen.hardware import H200_CLOCK, LANES, LINE_BYTES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.parts import nchw_stores, nhwc_pass
 from warpconv.codegen.parts.wgmma import (CLOCK, COLUMN_CYCLES, COPIED_BYTES, FULL_RATE, LATENCY_CYCLES, MEMORY_SHARE,
                                           OVERLAPPED, ROW_BYTES, ROWS, START_CYCLES, STEP_CYCLES, SUM_CYCLES)
@@ -52,7 +52,6 @@ UNEVEN = 1.75                   # of whole slices of one tap in NHWC whose pixel
 EMPTY_SHARE = 0.75              # of tiles' filters: where a layer of a slice or more has fewer, walks of windows take
 EMPTY_WALK, EMPTY_BOX = 1.25, 1.15      # so long, and beside more than 64 filters boxes of fewer pixels, and planes of
 EMPTY_PIXELS = 160              # as many or fewer as walks (K = 80, 44 plans of 5 layers, an H200, 2026-11-30)
-LINE_BYTES = 128                # of memory, in one piece
 UNALIGNED = 1.15                # times as long to copy are windows of pixels longer than a line and no multiple of it
                                 # (12 layers, an H200, 2026-11-26),
 UNALIGNED_WINDOWS = 1.25        # and whole layers of them beside boxes (9 layers of 80 to 160 channels, H200 and H100,

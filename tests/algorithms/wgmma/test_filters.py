@@ -1,0 +1,69 @@
+"""The filters of ``wgmma``: those that stay in shared memory, and tiles that they do not fill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import warpconv
+from tests.algorithms.wgmma.test_wgmma import layer, on_cpu_device
+from warpconv.codegen.algorithms.wgmma.options import Filter
+from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.select import plan_layer
+
+
+def test_filters_stay_where_zeros_fill_up_what_is_copied():
+    """Once for all tiles of a block, which has several; neither those that fill tiles and slices nor the second of two
+    tiles of filters."""
+    for sizes, n, filter in (((80, 80, 1, 80, 1, 0), 16, "stays"), ((48, 160, 3, 96, 2, 1), 16, "stays"),
+                             ((32, 320, 3, 64, 2, 1), 16, "stays"), ((80, 80, 1, 80, 1, 0), 1, "stages"),
+                             ((64, 160, 3, 128, 2, 1), 16, "stages"), ((232, 14, 1, 232, 1, 0), 32, "stages")):
+        made = plan_layer(layer(*sizes, n=n), algorithm="wgmma")
+        assert made.settings().get("filter") == filter, made.settings()
+
+
+def test_layers_whose_filters_cannot_stay_are_refused_in_words():
+    with pytest.raises(UnsupportedSpec, match="filter = stays is for form = im2col in 16 bits and tf32"):
+        plan_layer(layer(64, 28, 3, 64, 1, 1, dtype="float32"), algorithm="wgmma", precision="fp16x3",
+                   settings={"form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2})
+    with pytest.raises(UnsupportedSpec, match="filter = stays of 2 tiles of filters in 1 parts"):
+        plan_layer(layer(64, 28, 3, 72, 1, 1), algorithm="wgmma", settings={
+            "form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2, "splits": 1})
+
+
+def test_filters_that_fit_beside_no_tile_come_in_stages():
+    """In NCHW the smallest tile by im2col has 64 pixels; filters of 27 steps leave room for fewer."""
+    made = plan_layer(layer(160, 56, 3, 48, 2, 1, layout="NCHW"), algorithm="wgmma")
+    assert (made.options.filter, made.options.splits) == (Filter.STAGES, 1)
+
+
+@pytest.mark.parametrize("sizes, n, layout, tile", [
+    ((128, 40, 3, 80, 1, 1), 16, "NHWC", ("halo", 64, 208)), ((256, 20, 3, 80, 1, 1), 16, "NHWC", ("halo", 64, 112)),
+    ((80, 80, 3, 80, 1, 1), 16, "NHWC", ("halo", 128, 208)), ((80, 80, 1, 80, 1, 0), 16, "NCHW", ("planes", 128, 224))])
+def test_tiles_of_filters_that_are_partly_empty(sizes, n, layout, tile):
+    """An H200, us: 13.7 for 17.3 by a walk of windows, 9.9 for 12.4, 36.4 (101 by boxes of 80 pixels), 14.4 for
+    16.2."""
+    made = plan_layer(layer(*sizes, n=n, layout=layout), arch="sm_90")
+    assert tuple(getattr(value, "value", value) for value in map(made.settings().get, ("form", "filters", "pixels"))
+                 ) == tile
+
+
+@on_cpu_device
+@pytest.mark.parametrize("layout, precision, sizes", [
+    ("NHWC", "float32", (48, 15, 3, 33, 2, 1)), ("NHWC", "float32", (136, 21, 1, 40, 1, 0)),
+    ("NCHW", "float32", (20, 13, 3, 85, 1, 1)), ("NHWC", "tf32", (20, 13, 3, 40, 1, 1))])
+def test_filters_that_stay_make_the_same_bits(layout, precision, sizes):
+    """More tiles than the chip has multiprocessors: blocks have several."""
+    single = precision == "tf32"
+    shape = layer(*sizes, n=48, layout=layout, dtype="float32" if single else "float16")
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(size).astype("f4" if single else "f2") for size in (shape.input_shape,
+                                                                                   shape.weight_shape))
+    x = x.transpose(0, 2, 3, 1).copy() if layout == "NHWC" else x
+    pixels = 32 if layout == "NCHW" else 16
+    made = [warpconv.specialize(shape, algorithm="wgmma", device="cpu", precision=precision, settings={
+        "form": "im2col", "filters": 128, "pixels": pixels, "stages": 3, "splits": 1, "filter": filter})
+            for filter in ("stages", "stays")]
+    stages, stays = (kernel(x, w) for kernel in made)
+    assert made[1].plan.options.stays and shape.output_pixels > 132 * pixels
+    assert np.isfinite(stages).all() and (stages == stays).all()
