@@ -166,7 +166,7 @@ def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     shared = _numbers(spec, options).shared_bytes
     if shared > spec.hardware.shared_block:
         return (f"{shared} bytes of shared memory for a block (at most {spec.hardware.shared_block}): fewer stages or "
-                "pixels")
+                "pixels" + (", or filter = stages" if options.stays else ""))
     return next((reason for d in _descriptors(spec, options) if (reason := d.refusal()) is not None), None)
 
 

@@ -29,6 +29,9 @@ def test_layers_whose_filters_cannot_stay_are_refused_in_words():
     with pytest.raises(UnsupportedSpec, match="filter = stays of 2 tiles of filters in 1 parts"):
         plan_layer(layer(64, 28, 3, 72, 1, 1), algorithm="wgmma", settings={
             "form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2, "splits": 1})
+    with pytest.raises(UnsupportedSpec, match="fewer stages or pixels, or filter = stages"):
+        plan_layer(layer(256, 28, 3, 64, 1, 1), algorithm="wgmma", settings={
+            "form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2, "splits": 1})
 
 
 def test_filters_that_fit_beside_no_tile_come_in_stages():
