@@ -47,7 +47,12 @@ STRIP_ROWS = 64
 # Of a lane in NHWC: so few leave room for a tile whose loads are all under way at once. On an H200 (2026-11-22) it
 # takes 74 us on 32x128x112^2 at 3x3 in float16, where strips take 86; at 7x7 strips take 205 us and tiles 260.
 FEW_SUMS = 32
+# In NHWC with a stride and few taps the sides of a tile, one channel a lane. H200, 2026-11-30, float32, 3x3 with stride
+# 2, 32 images, us for what 7 x 4 took: 96x112^2 50.5, 56.9, 144x56^2 27.0, 38.7, 240x28^2 15.4, 24.7, 384x28^2 16.9,
+# 22.5, 576x14^2 9.8, 13.6; 5x5 took longer with any other tile
+STRIDED_OUTPUTS = 2
 MOST_PRODUCTS = 2048        # of a tile
+TILE_THREADS = 256
 TILE_K, TILE_COLUMNS, TILE_PIXELS = 64, 64, 16  # of a block of form tiles: filters, (tap, channel), pixels at a time
 TILES_PACE = 2.0            # times its slots that form tiles took of 12 dense float32 layers (H200, 2026-11-23)
 FEW_BLOCKS_NHWC = 3         # of a multiprocessor, which are worth shares of two items
@@ -106,6 +111,8 @@ def _taps(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOptions:
         fitting = [v for v in (4, 2) if shape is not None and v <= widest and shape.w % v == q % v == 0]
         return replace(options, vector=next((v for v in fitting if _together(spec, replace(options, vector=v)) is None),
                                             1))
+    if spec.stride[1] > 1 and tap_rows * tap_columns * vector <= FEW_TAPS:
+        return replace(options, columns=min(STRIDED_OUTPUTS, q), rows=min(STRIDED_OUTPUTS, p))
     few = tap_rows * tap_columns * vector <= FEW_SUMS
     if _strips(spec) and not few:
         return replace(options, walk=Walk.STRIP, columns=min(4, q), rows=_share(p, STRIP_ROWS))
@@ -184,7 +191,7 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
     rows_read, columns_read = (
         (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in zip(
             (options.rows, options.columns), (options.tap_rows, options.tap_columns), spec.stride, spec.dilation))
-    threads = THREADS if options.form is Form.TAPS else 256
+    threads = THREADS if options.form is Form.TAPS else TILE_THREADS
     sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
     together = spec.layout is Layout.NCHW and options.vector > 1
     shift = -spec.padding[1][0] % options.vector if together else 0
@@ -200,9 +207,11 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
 
 
 def _blocks(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> int:
-    """Blocks of a multiprocessor that the compiler leaves registers for: in NHWC those that are asked for, or as many
-    as a lane's sums leave."""
-    if options.form is Form.TILES or spec.layout is Layout.NCHW:
+    """Blocks of a multiprocessor that the compiler leaves registers for: those that are asked for, or as many as a
+    lane's sums leave; in NCHW with form taps it is not told."""
+    if options.form is Form.TILES:
+        return options.min_blocks or BLOCKS_TILES
+    if spec.layout is Layout.NCHW:
         return 1
     return options.min_blocks or (2 if sums > 64 else 3 if sums > 32 else 4)
 
@@ -276,6 +285,8 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
         refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
+    if refusal is None and options.form is Form.TILES:
+        refusal = blocks_refusal(spec, TILE_THREADS, options.min_blocks)
     if refusal is not None or options.form is Form.TILES:
         return refusal
     if spec.channels != 1:

@@ -59,6 +59,7 @@ class TapsWgmmaNumbers(PairNumbers):
     at_once: int                # and at once
     whole_filters: bool         # whether every tile has all of its filters, as many for each lane
     filters_at_once: int        # whose outputs a lane loads before it stores any
+    bias_anew: bool             # whether the bias is loaded for each 64 outputs anew, and not ahead of all
     lag: int                    # tiles whose copies are on their way while the next one's begin
     halos_at: int
     barriers_at: int
@@ -173,6 +174,7 @@ def make_numbers(spec: KernelSpec, options: TapsWgmmaOptions,
         fewer_registers=FEWER_REGISTERS, more_registers=more_registers(options), sets=sets_of(spec, options),
         in_turns=in_turns(options), sides_apart=sides_of(spec, options) == 2,
         members=options.groups // sides_of(spec, options), items=items_of(spec, options), bulk=is_bulk(spec),
+        bias_anew=is_flat(spec, options) and {Epilogue.BIAS, Epilogue.RESIDUAL} <= set(spec.epilogue),
         lag=options.buffers - 2, halos_at=filters, stage_line=stage_line(spec, options), stage=stage,
         store_lanes=lanes, rounds=rounds,
         whole_filters=spec.k % options.filters == options.filters % (COLUMN_UNIT * LANES // lanes) == 0,

@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,32,H,W --filter 48,3,3 --padding 1 --operation filter_gradient --arch sm_90 \
 //     --algorithm filter_gradient \
-//     --set form=tiles --set chunks=49
+//     --set form=tiles --set chunks=49 --set min_blocks=4
 //
 // layer  x[N, 32, H, W] * w[48, 32, 3, 3] -> y[N, 48, P, Q], stride 1, padding 1, float32; its filter gradient
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
@@ -26,7 +26,7 @@ constexpr int COLUMN_TILES = 5;                 // blocks for the columns
 constexpr int WINDOW = 288;                     // columns: a group's channels of all taps
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 filter_gradient_3x3(const float* __restrict__ x, const float* __restrict__ dy, float* __restrict__ parts, int N, int H,
         int W, int P, int Q) {
     __shared__ __align__(16) float gradients[PIXELS][TILE + 4], windows[PIXELS][TILE + 4];
@@ -63,7 +63,7 @@ filter_gradient_3x3(const float* __restrict__ x, const float* __restrict__ dy, f
                     windows[row][at] = in;
                 }
                 __syncthreads();
-#pragma unroll
+#pragma unroll 8
                 for (int i = 0; i < PIXELS; ++i) {
                     const float4 a = *(const float4*)&gradients[i][down], b = *(const float4*)&windows[i][across];
                     const float left[4] = {a.x, a.y, a.z, a.w}, right[4] = {b.x, b.y, b.z, b.w};

@@ -93,6 +93,7 @@ __device__ __forceinline__ void wc_barrier_expect(unsigned long long* barrier, i
 __device__ __forceinline__ void wc_barrier_wait(unsigned long long* barrier, unsigned parity) { asm volatile("{ .reg .pred done; again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1; @!done bra again; }" :: "r"((unsigned)__cvta_generic_to_shared(barrier)), "r"(parity) : "memory"); }
 __device__ __forceinline__ void wc_bulk_load(void* to, const void* from, int bytes, unsigned long long* barrier) { asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"((unsigned)__cvta_generic_to_shared(barrier)) : "memory"); }
 __device__ __forceinline__ void wc_sync_threads(int barrier, int threads) { asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory"); }
+__device__ __forceinline__ int wc_settled(int value) { asm volatile("" : "+r"(value)); return value; }
 __device__ __forceinline__ void wc_store_matrices_transposed_2(void* row, unsigned a, unsigned b) { asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], { %1, %2};" :: "r"((unsigned)__cvta_generic_to_shared(row)), "r"(a), "r"(b) : "memory"); }
 __device__ __forceinline__ void wc_setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 56;"); }
 __device__ __forceinline__ void wc_setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 152;"); }
@@ -524,9 +525,12 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
                     mend(sums, x, filter, tile.image, p, q, other_p, other_q, first_k, lane, P, Q, H, W);
                     const index_t plane = (index_t)P * Q, pixel = tile.image * K * plane + (index_t)tile.p * Q + place,
                         other_pixel = pixel + (other_place - place);
+                    // else each filter's bias is loaded ahead of all outputs, beside whose residuals there are no
+                    // registers for it
+                    const int here_k = wc_settled(first_k);
 #pragma unroll
                     for (int n = 0; n < BLOCKS; ++n) {
-                        const int k = first_k + filter_of(n, lane);
+                        const int k = here_k + filter_of(n, lane);
                         const float* const four = sums + 4 * n;
                         const unsigned upper_word =
                             wc_floats_to_halves(finish(four[0], (k < K ? wc_half_to_float(__ldg(bias + k)) : 0.0f),
