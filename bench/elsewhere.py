@@ -26,6 +26,7 @@ from warpconv.codegen.shape import ConvShape
 
 FAR = 20.0      # times its floor
 REPLAY_US = 6e2
+DTYPES, LAYOUTS = ("float16", "float32"), ("NHWC", "NCHW")
 
 # name, images, then (channels, image, filters, filter size) and what is not usual of them
 SQUARE: tuple[tuple[str, int, tuple[tuple[int, int, int, int], ...], dict[str, Any]], ...] = (
@@ -101,12 +102,14 @@ def layers(dtype: str, layout: str) -> Iterator[tuple[str, ConvShape]]:
 
 
 @click.command(help=__doc__.split("\n\n")[1])
+@click.option("--dtype", "dtypes", type=click.Choice(DTYPES), multiple=True, default=DTYPES, help="Only this one.")
+@click.option("--layout", "layouts", type=click.Choice(LAYOUTS), multiple=True, default=LAYOUTS, help="Only this one.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Where the rows go.")
-def main(file: Path | None) -> None:
+def main(dtypes: tuple[str, ...], layouts: tuple[str, ...], file: Path | None) -> None:
     import torch
     torch.backends.cudnn.benchmark = True
     device = open_device("torch")
-    chosen = [(dtype, layout, name, shape) for dtype in ("float16", "float32") for layout in ("NHWC", "NCHW")
+    chosen = [(dtype, layout, name, shape) for dtype in dtypes for layout in layouts
               for name, shape in layers(dtype, layout)]
     compile_ahead(device, [lambda shape=shape: plan_layer(shape, arch=device.arch) for *_, shape in chosen])
     rows = []
@@ -123,8 +126,8 @@ def main(file: Path | None) -> None:
         if row["ratio"] < 1 or row["ours"] > FAR * row["floor"]:
             click.echo(f"| {row['dtype']} | {row['layout']} | {row['name']} | {row['shape']} | {row['algorithm']} | "
                        f"{row['ours']:.1f} | {row['cudnn']:.1f} | {row['floor']:.1f} | {row['ratio']:.2f} |")
-    for dtype in ("float16", "float32"):
-        for layout in ("NHWC", "NCHW"):
+    for dtype in dtypes:
+        for layout in layouts:
             ratios = [row["ratio"] for row in rows if (row["dtype"], row["layout"]) == (dtype, layout)
                       and "failed" not in row]
             mean, below = statistics.geometric_mean(ratios), sum(ratio < 0.8 for ratio in ratios)

@@ -27,8 +27,8 @@ from .dtypes import DType
 from .errors import ArgumentError, ArgumentTypeError, PlannerError, UnsupportedSpec
 from .hardware import LANES, Arch
 from .numerics import Accumulator, Precision
-from .options import choices, with_settings
-from .parts.occupancy import thread_registers
+from .options import DERIVED, choices, with_settings
+from .parts.occupancy import resident_blocks, thread_registers
 from .plan import KernelPlan
 from .registry import algorithm as _row, serving
 from .request import Request, Settings, settings_of
@@ -255,10 +255,15 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
 
 
 def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
-    """The plan with as many blocks less beside each other on a multiprocessor as give a thread more registers; None
-    where its plan values say no such number, or a thread has all that it can have."""
+    """The plan with as many blocks less beside each other on a multiprocessor as give a thread more registers, or where
+    the compiler was told no number as many as the planned registers leave; None where its plan values say no such
+    number, or a thread has all that it can have."""
+    launches = made.program.launches
+    own = [launch for launch in launches if launch.entry == made.spec.name] or launches     # parts are added by others
+    warps = max(-(-math.prod(launch.block) // LANES) for launch in own)
     blocks = getattr(made.options, "min_blocks", 1)
-    warps = max(-(-math.prod(launch.block) // LANES) for launch in made.program.launches)
+    if blocks == DERIVED:
+        blocks = resident_blocks(made.spec.hardware, made.cost.registers, warps * LANES) + 1
     fewer = (less for less in range(blocks - 1, 0, -1)
              if thread_registers(warps, less) > thread_registers(warps, blocks))
     least = next(fewer, None)

@@ -26,8 +26,8 @@ class Walk(enum.Enum):
 class FilterGradientOptions:
     """The batch is summed in ``chunks`` shares. ``taps``: a thread sums ``tap_rows`` x ``tap_columns`` taps, over
     ``rows`` x ``columns`` outputs at a time; ``vector`` elements are loaded together: columns in NCHW, in NHWC two
-    channels, whose filters are a lane's then. There, and with form ``tiles``, the compiler leaves registers for
-    ``min_blocks`` blocks on a multiprocessor (follows from the others if not given)."""
+    channels, whose filters are a lane's then. The compiler leaves registers for ``min_blocks`` blocks on a
+    multiprocessor (follows from the others if not given; in NCHW with form ``taps`` it is told none then)."""
 
     form: Form = Form.TAPS
     chunks: int = 1

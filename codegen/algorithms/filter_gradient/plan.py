@@ -79,7 +79,7 @@ class FilterGradientNumbers:
     column_tiles: int       # of form tiles: blocks for (tap, channel), and for filters
     filter_tiles: int
     guarded: bool           # pixels may lie outside of the image
-    min_blocks: int         # of a multiprocessor that the compiler leaves registers for
+    min_blocks: int         # of a multiprocessor that the compiler leaves registers for; 0: it is told none
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -208,11 +208,11 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
 
 def _blocks(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> int:
     """Blocks of a multiprocessor that the compiler leaves registers for: those that are asked for, or as many as a
-    lane's sums leave; in NCHW with form taps it is not told."""
+    lane's sums leave. In NCHW with form taps it is told none (0), and has fewer registers than any number gives it."""
     if options.form is Form.TILES:
         return options.min_blocks or BLOCKS_TILES
     if spec.layout is Layout.NCHW:
-        return 1
+        return options.min_blocks
     return options.min_blocks or (2 if sums > 64 else 3 if sums > 32 else 4)
 
 
@@ -292,8 +292,6 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     if spec.channels != 1:
         return f"form = taps is for filters of one channel, not of {spec.channels}"
     nhwc = spec.layout is Layout.NHWC
-    if not nhwc and options.min_blocks > 1:
-        return f"min_blocks = {options.min_blocks}: registers are left for more blocks in NHWC"
     if (refusal := blocks_refusal(spec, THREADS, options.min_blocks)) is not None:
         return refusal
     if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):

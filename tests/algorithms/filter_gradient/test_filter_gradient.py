@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from warpconv.codegen.errors import UnsupportedSpec
+from warpconv.codegen.render import render
+from warpconv.codegen.resolution import with_fewer_blocks
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
 from warpconv.runtime.build.pipeline import build
@@ -20,7 +22,8 @@ def layer(**changes) -> ConvShape:
 @pytest.mark.parametrize("changes, values, words", [
     ({"c": 128}, {"form": "taps"}, "filters of one channel"), ({}, {"vector": 4}, "pairs are of 16-bit channels"),
     ({"layout": "NCHW"}, {"vector": 2, "columns": 1}, "that divide columns"),
-    ({"layout": "NCHW"}, {"min_blocks": 2}, "more blocks in NHWC"), ({}, {"min_blocks": 17}, "min_blocks = 17 of 128"),
+    ({"layout": "NCHW"}, {"min_blocks": 17}, "min_blocks = 17 of 128"),
+    ({}, {"min_blocks": 17}, "min_blocks = 17 of 128"), ({"groups": 1}, {"min_blocks": 9}, "min_blocks = 9 of 256"),
     ({"layout": "NCHW", "padding_mode": "reflect"}, {"vector": 2, "columns": 2}, "borders of zeros"),
     ({"stride": 2}, {"walk": "strip"}, "strips are of layers"), ({}, {"tap_rows": 8}, "8 x 7 taps of a filter"),
     ({"r": 13, "s": 11}, {"tap_rows": 13, "tap_columns": 11, "walk": "tile"}, "sums would not stay in registers"),
@@ -38,6 +41,32 @@ def test_tiles_beside_many_sums_promise_no_registers(changes, promised):
     made = plan_layer(layer(**{"dtype": "bfloat16", "c": 1, "k": 1, "groups": 1, **changes}), arch="sm_89",
                       operation="filter_gradient", algorithm=NAME)
     assert made.cost.no_spills is promised
+
+
+def test_small_tiles_under_a_stride():
+    """Few taps of one channel a lane: tiles of 2 x 2, of a small plane no larger than it; others as they were."""
+    def tile(**changes) -> tuple[int, int]:
+        given = {"r": 3, "s": 3, "padding": 1, "stride": 2, "dtype": "float32", **changes}
+        made = plan_layer(layer(**given), operation="filter_gradient", algorithm=NAME).options
+        return made.rows, made.columns
+    assert tile() == tile(stride=(1, 2)) == tile(dtype="bfloat16", c=63, k=63, groups=63) == (2, 2)
+    assert tile(h=1, w=2) == (1, 1)
+    assert (2, 2) not in (tile(stride=1), tile(r=5, s=5, padding=2), tile(layout="NCHW"), tile(dtype="bfloat16"))
+
+
+def test_the_compiler_is_told_of_blocks_where_it_spills():
+    """In NCHW it is told none first, then as many as the planned registers leave, then fewer; in the text as in the
+    plan."""
+    made = plan_layer(layer(layout="NCHW", r=3, s=3, padding=1), arch="sm_90", operation="filter_gradient",
+                      algorithm=NAME)
+    numbers = []
+    while made is not None:
+        numbers.append(made.options.min_blocks)
+        assert f"__launch_bounds__(128{f', {numbers[-1]}' if numbers[-1] else ''})" in render(made).text
+        made = with_fewer_blocks(made)
+    assert numbers[0] == 0 and numbers[1] > 3 and numbers[1:] == sorted(numbers[1:], reverse=True)
+    tiles = plan_layer(layer(groups=1), operation="filter_gradient", algorithm=NAME)
+    assert tiles.options.min_blocks == 4 and with_fewer_blocks(tiles).options.min_blocks == 3
 
 
 @pytest.mark.long

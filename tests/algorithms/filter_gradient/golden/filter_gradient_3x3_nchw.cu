@@ -3,7 +3,7 @@
 //   warpconv emit --input N,16,H,W --filter 16,3,3 --padding 1 --groups 16 --operation filter_gradient \
 //     --arch sm_90 --algorithm filter_gradient \
 //     --set form=taps --set chunks=12 --set walk=tile --set rows=8 --set columns=4 --set tap_rows=3 \
-//     --set tap_columns=3 --set vector=2 --set min_blocks=1
+//     --set tap_columns=3 --set vector=2 --set min_blocks=0
 //
 // layer  x[N, 16, H, W] * w[16, 1, 3, 3] -> y[N, 16, P, Q], stride 1, padding 1, groups 16, float32; its filter
 //        gradient
