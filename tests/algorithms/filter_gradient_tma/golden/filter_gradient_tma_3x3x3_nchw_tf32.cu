@@ -44,7 +44,7 @@ constexpr int COLUMN_BOXES = 2;                 // 32 columns each
 constexpr int BOX_BYTES = 4096;                 // of shared memory: of a box,
 constexpr int STAGE_BYTES = 24576;              // and of a stage, its filters' boxes first
 constexpr int STAGES = 3;                       // of the ring
-constexpr int BARRIERS = 73728;                 // where the barriers lie behind it
+constexpr int BARRIERS_AT = 73728;              // where the barriers lie behind it
 constexpr int WARPS = 4;                        // that multiply
 constexpr int COPIERS = 4;                      // threads that copy
 constexpr int WARPS_M = 2;                      // warps along filters
@@ -206,7 +206,7 @@ filter_gradient_tma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_
         first_step = all_steps * chunk / CHUNKS;
     const int steps = (int)(all_steps * (chunk + 1) / CHUNKS - first_step);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

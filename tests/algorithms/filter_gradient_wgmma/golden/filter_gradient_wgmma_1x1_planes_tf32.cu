@@ -36,7 +36,7 @@ constexpr int COLUMN_BOXES = 2;                 // 64 columns each
 constexpr int BOX_BYTES = 8192;                 // of shared memory: of a box,
 constexpr int STAGE_BYTES = 32768;              // and of a stage, its filters' boxes first
 constexpr int STAGES = 3;                       // of the ring
-constexpr int BARRIERS = 98304;                 // where the barriers lie behind it
+constexpr int BARRIERS_AT = 98304;              // where the barriers lie behind it
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int GROUP_FILTERS = 64;               // filters from one group's to the next one's
 constexpr int SUM_BOXES = 2;                    // boxes of a group's columns
@@ -137,7 +137,7 @@ filter_gradient_wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_
     const int image_steps = (P * Q + PIXELS - 1) / PIXELS;
     const long long all_steps = (long long)N * image_steps, first_step = all_steps * chunk;
     const int steps = (int)(all_steps * (chunk + 1) - first_step);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -43,7 +43,7 @@ constexpr int COLUMN_BOXES = 4;                 // 64 columns each
 constexpr int BOX_BYTES = 8192;                 // of shared memory: of a box,
 constexpr int STAGE_BYTES = 40960;              // and of a stage, its filters' boxes first
 constexpr int STAGES = 3;                       // of the ring
-constexpr int BARRIERS = 122880;                // where the barriers lie behind it
+constexpr int BARRIERS_AT = 122880;             // where the barriers lie behind it
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int GROUP_BOXES = 2;                  // boxes of columns from one group's to the next one's
 constexpr int SUM_BOXES = 2;                    // boxes of a group's columns
@@ -152,7 +152,7 @@ filter_gradient_wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_
     const int chunk = blockIdx.x / (COLUMN_TILES * FILTER_TILES);
     const long long all_steps = ((long long)N * P * Q + PIXELS - 1) / PIXELS, first_step = all_steps * chunk / CHUNKS;
     const int steps = (int)(all_steps * (chunk + 1) / CHUNKS - first_step);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -46,7 +46,7 @@ constexpr int BOX_BYTES = 41472;                // that are copied for a stage
 constexpr int PIXEL_BYTES = 26624;              // of shared memory: of a stage's pixels,
 constexpr int STAGE_BYTES = 43008;              // and of these and its filters
 constexpr int STAGES = 4;                       // of the ring
-constexpr int BARRIERS = 176128;                // where the barriers lie behind it
+constexpr int BARRIERS_AT = 176128;             // where the barriers lie behind it
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int GROUP_CHANNELS = 64;              // channels from one group's to the next one's
 constexpr int MATRICES = 1;                     // of 64 channels: a group's
@@ -222,7 +222,7 @@ phases_wgmma_3x3(const __grid_constant__ TensorMap dy_map, const __grid_constant
     extern __shared__ __align__(1024) unsigned char shared[];
     // tiles: those of channels first, then of pixels of an image, of images, of phases
     const Tiles tiles = tiles_of(N, H, W);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

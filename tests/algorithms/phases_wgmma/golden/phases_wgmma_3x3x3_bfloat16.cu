@@ -52,7 +52,7 @@ constexpr int BOX_BYTES = 29696;                // that are copied for a stage
 constexpr int PIXEL_BYTES = 24576;              // of shared memory: of a stage's pixels,
 constexpr int STAGE_BYTES = 32768;              // and of these and its filters
 constexpr int STAGES = 4;                       // of the ring
-constexpr int BARRIERS = 143360;                // where the barriers lie behind it
+constexpr int BARRIERS_AT = 143360;             // where the barriers lie behind it
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int GROUP_PIXELS = 96;                // pixels from one group's to the next one's
 constexpr int MATRICES = 1;                     // of 64 channels: a group's
@@ -236,7 +236,7 @@ phases_wgmma_3x3x3(const __grid_constant__ TensorMap dy_map, const __grid_consta
     extern __shared__ __align__(1024) unsigned char shared[];
     // tiles: those of channels first, then of pixels of an image, of images, of phases
     const Tiles tiles = tiles_of(N, D, H, W);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

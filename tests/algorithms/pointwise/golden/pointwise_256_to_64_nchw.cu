@@ -40,7 +40,7 @@ constexpr int GROUP_BYTES = 16384;              // a group's pixels of a slice
 constexpr int PIXEL_BYTES = 32768;              // both groups'
 constexpr int STAGES = 5;                       // of the ring: a slice of pixels, and that of filters
 constexpr int STAGE_BYTES = 40960;              // of shared memory
-constexpr int BARRIERS = 204800;                // where the barriers begin
+constexpr int BARRIERS_AT = 204800;             // where the barriers begin
 constexpr int GROUPS = 2;                       // groups of four warps that multiply
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 pointwise_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap filter_map,
         const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles;
     if (blockIdx.x >= tiles) return;

@@ -57,7 +57,7 @@ constexpr int PIECES = 52;                      // copies of a line: of 16 bytes
 constexpr int PIECE_LANES = 32;                 // by so many threads,
 constexpr int PIECE_ROUNDS = 2;                 // so often
 constexpr int HALO = 16864;                     // elements of a tile's pixels there
-constexpr int HALOS = 24576;                    // bytes before the pixels
+constexpr int HALOS_AT = 24576;                 // bytes before the pixels
 constexpr int COPIERS = 4;                      // warps that copy pixels: all
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -413,7 +413,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_mma_11x11(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
+    element* const halos = (element*)(shared + HALOS_AT);
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     const Share share = share_of(N, H & W & PIXEL & 1, (count_t)tiles_p * tiles_q);

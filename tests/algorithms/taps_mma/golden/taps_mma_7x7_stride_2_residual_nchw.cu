@@ -53,7 +53,7 @@ constexpr int PIECE_LANES = 8;                  // by so many threads,
 constexpr int PIECE_ROUNDS = 1;                 // so often
 constexpr int PLANE = 1776;                     // elements from a channel's lines to the next's in shared memory
 constexpr int HALO = 5328;                      // elements of a tile's pixels there
-constexpr int HALOS = 24576;                    // bytes before the pixels
+constexpr int HALOS_AT = 24576;                 // bytes before the pixels
 constexpr int COPIERS = 4;                      // warps that copy pixels: all
 constexpr int THREADS = 128;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -359,7 +359,7 @@ taps_mma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ 
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
     extern __shared__ __align__(128) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
+    element* const halos = (element*)(shared + HALOS_AT);
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;
     const int first_k = blockIdx.y * TILE_FILTERS;
     const count_t tiles = (count_t)N * tiles_p * tiles_q;

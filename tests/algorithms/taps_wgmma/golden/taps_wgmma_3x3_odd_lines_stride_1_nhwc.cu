@@ -56,8 +56,8 @@ constexpr int PIECES = 44;                      // pieces of a line: of 16 bytes
 constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 constexpr int HALO = 3696;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int HALOS = 8192;                     // bytes before the pixels,
-constexpr int BARRIERS = 30368;                 // and before the barriers
+constexpr int HALOS_AT = 8192;                  // bytes before the pixels,
+constexpr int BARRIERS_AT = 30368;              // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -446,8 +446,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_wgmma_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
     unsigned long long* const filter_there = turn_barriers + GROUPS;

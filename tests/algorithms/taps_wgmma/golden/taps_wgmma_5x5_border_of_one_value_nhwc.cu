@@ -58,8 +58,8 @@ constexpr int PIECES = 18;                      // pieces of a line: of 16 bytes
 constexpr int PIECE_LANES = 4;                  // threads that have those of a line outside of the image
 constexpr int HALO = 1920;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int HALOS = 10240;                    // bytes before the pixels,
-constexpr int BARRIERS = 21760;                 // and before the barriers
+constexpr int HALOS_AT = 10240;                 // bytes before the pixels,
+constexpr int BARRIERS_AT = 21760;              // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 640;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -425,8 +425,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_wgmma_5x5(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q, unsigned BORDER) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
     unsigned long long* const filter_there = turn_barriers + GROUPS;

@@ -59,8 +59,8 @@ constexpr int PLANE = 904;
 constexpr int HALO = 1824;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
 constexpr int LAG = 1;                          // tiles whose copies are on their way while the next one's begin
-constexpr int HALOS = 4096;                     // bytes before the pixels,
-constexpr int BARRIERS = 15040;                 // and before the barriers
+constexpr int HALOS_AT = 4096;                  // bytes before the pixels,
+constexpr int BARRIERS_AT = 15040;              // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -399,8 +399,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const filter_there = freed + BUFFERS;
     const unsigned tiles_p = (P + TILE_P - 1) / TILE_P, tiles_q = (Q + TILE_Q - 1) / TILE_Q;

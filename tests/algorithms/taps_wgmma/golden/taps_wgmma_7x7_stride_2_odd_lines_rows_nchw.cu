@@ -48,7 +48,7 @@ constexpr int FILTER_BYTES = 24576;             // of all of a tile's
 constexpr int HALO_ROWS = 21;                   // input rows that a tile's windows cover
 constexpr int HALO = 14544;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 2;                      // tiles' pixels at a time
-constexpr int HALOS = 24576;                    // bytes before the pixels,
+constexpr int HALOS_AT = 24576;                 // bytes before the pixels,
 // elements from one filter's outputs to the next's of what a group has put together,
 constexpr int STAGE_LINE = 264;
 constexpr int STAGE = 16896;                    // and of all
@@ -56,7 +56,7 @@ constexpr int ROUNDS = 4;                       // stores of a lane for one filt
 constexpr int FILTERS_AT_ONCE = 2;              // filters whose outputs are loaded before any is stored
 constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
 constexpr int STAGES_AT = 82752;                // bytes before the first group's outputs,
-constexpr int BARRIERS = 184128;                // and before the barriers
+constexpr int BARRIERS_AT = 184128;             // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -463,8 +463,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
     unsigned long long* const filter_there = turn_barriers + GROUPS;

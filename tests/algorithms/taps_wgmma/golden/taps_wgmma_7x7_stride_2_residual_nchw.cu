@@ -57,8 +57,8 @@ constexpr int PIECE_LANES = 4;                  // threads that have those of a 
 constexpr int PLANE = 3536;                     // elements from a channel's lines to the next's in shared memory
 constexpr int HALO = 10608;                     // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int HALOS = 24576;                    // bytes before the pixels,
-constexpr int BARRIERS = 88224;                 // and before the barriers
+constexpr int HALOS_AT = 24576;                 // bytes before the pixels,
+constexpr int BARRIERS_AT = 88224;              // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -419,8 +419,8 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
     unsigned long long* const filter_there = turn_barriers + GROUPS;

@@ -56,7 +56,7 @@ constexpr int PIECE_LANES = 4;                  // threads that have those of a 
 constexpr int PLANE = 3120;                     // elements from a channel's lines to the next's in shared memory
 constexpr int HALO = 9360;                      // elements of a tile's pixels there
 constexpr int BUFFERS = 3;                      // tiles' pixels at a time
-constexpr int HALOS = 24576;                    // bytes before the pixels,
+constexpr int HALOS_AT = 24576;                 // bytes before the pixels,
 // elements from one filter's outputs to the next's of what a group has put together,
 constexpr int STAGE_LINE = 264;
 constexpr int STAGE = 16896;                    // and of all
@@ -65,7 +65,7 @@ constexpr int ROUNDS = 1;                       // stores of a lane for one filt
 constexpr int FILTERS_AT_ONCE = 4;              // filters whose outputs are loaded before any is stored
 constexpr int ROW_DIGITS = 21;                  // an output's row is its number times of_row, shifted right by this
 constexpr int STAGES_AT = 80736;                // bytes before the first group's outputs,
-constexpr int BARRIERS = 182112;                // and before the barriers
+constexpr int BARRIERS_AT = 182112;             // and before the barriers
 constexpr int COPIERS = 4;                      // warps that copy pixels
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the filter's preparation
@@ -458,8 +458,8 @@ taps_wgmma_7x7(const unsigned short* __restrict__ x, unsigned short* __restrict_
         const unsigned short* __restrict__ bias, const unsigned short* residual, unsigned short* y, int N, int H,
         int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    element* const halos = (element*)(shared + HALOS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    element* const halos = (element*)(shared + HALOS_AT);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + BUFFERS;
     unsigned long long* const turn_barriers = freed + BUFFERS;
     unsigned long long* const filter_there = turn_barriers + GROUPS;

@@ -43,7 +43,7 @@ constexpr int STAGE_BYTES = 12288;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int FILTERS = 49152;                  // bytes before the filters
 constexpr int FILTER_BYTES = 32768;             // from one step's filters to the next step's
-constexpr int BARRIERS = 114688;                // where the barriers begin
+constexpr int BARRIERS_AT = 114688;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -173,7 +173,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const float* __restrict__ bias, float* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     unsigned long long* const filters_there = freed + STAGES;
     if (threadIdx.x == 0) {

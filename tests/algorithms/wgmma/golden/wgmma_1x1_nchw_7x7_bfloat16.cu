@@ -44,7 +44,7 @@ constexpr int STAGES = 3;
 constexpr int STAGE_BYTES = 40960;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int PIXEL_BYTES = 32768;              // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 122880;                // where the barriers begin
+constexpr int BARRIERS_AT = 122880;             // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -309,7 +309,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     wc_wait_for_launch();       // until x_nhwc is complete
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

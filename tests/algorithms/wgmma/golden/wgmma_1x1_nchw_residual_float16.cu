@@ -46,7 +46,7 @@ constexpr int PLANES = 3;                       // times 64 pixels: a stage's,
 constexpr int PLANES_BYTES = 8192;              // of 64 pixels, in all channels of a step
 constexpr int PLANE_CELLS = 128;                // 16 bytes each: 16 channels of 64 pixels
 constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 163840;                // where the barriers begin
+constexpr int BARRIERS_AT = 163840;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -219,7 +219,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -44,7 +44,7 @@ constexpr int PLANES_BYTES = 8192;              // of 64 pixels, in all channels
 constexpr int GROUP_BYTES = 8192;               // from one group's pixels to the next one's
 constexpr int PLANE_CELLS = 128;                // 16 bytes each: 16 channels of 64 pixels
 constexpr int PIXEL_BYTES = 16384;              // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 98304;                 // where the barriers begin
+constexpr int BARRIERS_AT = 98304;              // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -175,7 +175,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const index_t pixels = (index_t)N * P * Q;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * SPLITS;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

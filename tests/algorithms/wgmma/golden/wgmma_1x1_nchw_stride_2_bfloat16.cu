@@ -42,7 +42,7 @@ constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 32768;              // of a stage
 constexpr int FIRST_STAGES = 1;                 // stages whose copies start before the first __syncthreads
 constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 131072;                // where the barriers begin
+constexpr int BARRIERS_AT = 131072;             // where the barriers begin
 constexpr int C_PIXEL = 64;                     // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
@@ -295,7 +295,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     wc_wait_for_launch();       // until x_nhwc is complete
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -55,7 +55,7 @@ constexpr int STORED_BYTES = 8192;              // of such a buffer that are cop
 constexpr int BUFFERS_EACH = 2;                 // buffers of a group
 constexpr int FIRST_LOADS = 2;                  // parts of the residual under way before the products
 constexpr int BUFFERS = 163840;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 196608;                // where the barriers begin
+constexpr int BARRIERS_AT = 196608;             // where the barriers begin
 constexpr int ARRIVED = 196672;                 // where those of the residual begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -195,7 +195,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const unsigned short* __restrict__ bias, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

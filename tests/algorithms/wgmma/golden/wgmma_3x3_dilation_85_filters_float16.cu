@@ -49,7 +49,7 @@ constexpr int TILE_PIXELS = 64;                 // pixels of a tile
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 16384;              // of a stage
 constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 65536;                 // where the barriers begin
+constexpr int BARRIERS_AT = 65536;              // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -183,7 +183,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

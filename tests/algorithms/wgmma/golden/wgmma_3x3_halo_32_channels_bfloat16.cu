@@ -56,7 +56,7 @@ constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to
 constexpr int STORE_PIXELS = 216;               // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int BUFFERS = 176128;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 230400;                // where the barriers begin
+constexpr int BARRIERS_AT = 230400;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // bfloat16, as bits
@@ -251,7 +251,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;

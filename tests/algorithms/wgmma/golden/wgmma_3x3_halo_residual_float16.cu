@@ -62,7 +62,7 @@ constexpr int STORED_BYTES = 50176;             // of such a buffer that are cop
 constexpr int BUFFERS_EACH = 1;                 // buffers of a group
 constexpr int FIRST_LOADS = 1;                  // parts of the residual under way before the products
 constexpr int BUFFERS = 169984;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 224256;                // where the barriers begin
+constexpr int BARRIERS_AT = 224256;             // where the barriers begin
 constexpr int ARRIVED = 224352;                 // where those of the residual begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -258,7 +258,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;

@@ -51,7 +51,7 @@ constexpr int FIRST_STAGES = 2;                 // stages of filters whose copie
 constexpr int TAPS = 9;                         // of a filter
 constexpr int PIXEL_BYTES = 38912;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
-constexpr int BARRIERS = 110592;                // where the barriers begin
+constexpr int BARRIERS_AT = 110592;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -234,7 +234,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;

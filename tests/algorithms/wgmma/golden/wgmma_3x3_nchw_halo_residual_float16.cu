@@ -52,7 +52,7 @@ constexpr int FIRST_STAGES = 2;                 // stages of filters whose copie
 constexpr int TAPS = 9;                         // of a filter
 constexpr int PIXEL_BYTES = 18432;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
-constexpr int BARRIERS = 69632;                 // where the barriers begin
+constexpr int BARRIERS_AT = 69632;              // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -382,7 +382,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     wc_wait_for_launch();       // until x_nhwc is complete
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;

@@ -48,7 +48,7 @@ constexpr int TILE_PIXELS = 192;                // pixels of a tile
 constexpr int STAGES = 4;
 constexpr int STAGE_BYTES = 40960;              // of a stage
 constexpr int PIXEL_BYTES = 24576;              // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 163840;                // where the barriers begin
+constexpr int BARRIERS_AT = 163840;             // where the barriers begin
 constexpr int C_PIXEL = 104;                    // channels of a pixel of x_nhwc, filled up with zeros
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
@@ -343,7 +343,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     wc_wait_for_launch();       // until x_nhwc is complete
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -68,7 +68,7 @@ constexpr int FILTERS = 104448;                 // where filters lie in shared m
 constexpr int SCALES = 169984;                  // and the scales of pixels,
 constexpr int COMMON = 171504;                  // and those that all pixels of a box have,
 constexpr int EXTREMES = 171520;                // and what splitting warps tell each other,
-constexpr int BARRIERS = 171616;                // and the barriers
+constexpr int BARRIERS_AT = 171616;             // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 // digits that pixels of a common scale may be below the largest of its box
@@ -645,7 +645,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
     float* const scales = (float*)(shared + SCALES);
     float* const common = (float*)(shared + COMMON);
-    unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_raw + RAW_BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;

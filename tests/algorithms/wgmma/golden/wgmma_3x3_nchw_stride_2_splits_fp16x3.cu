@@ -60,7 +60,7 @@ constexpr int SCALES_EACH = 96;                 // pixels of a box that products
 constexpr int FILTERS = 36864;                  // where filters lie in shared memory,
 constexpr int SCALES = 61440;                   // and the scales of pixels,
 constexpr int COMMON = 62592;                   // and those that all pixels of a box have,
-constexpr int BARRIERS = 62704;                 // and the barriers
+constexpr int BARRIERS_AT = 62704;              // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 // digits that pixels of a common scale may be below the largest of its box
@@ -616,7 +616,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * (FILTER_TILES * SPLITS);
     float* const scales = (float*)(shared + SCALES);
     float* const common = (float*)(shared + COMMON);
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_boxes + BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;

@@ -47,7 +47,7 @@ constexpr int STAGES = 6;
 constexpr int STAGE_BYTES = 24576;              // of a stage
 constexpr int SPLITS = 4;                       // blocks that share a sum
 constexpr int PIXEL_BYTES = 8192;               // of a stage: its pixels, behind which its filters lie
-constexpr int BARRIERS = 147456;                // where the barriers begin
+constexpr int BARRIERS_AT = 147456;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
@@ -184,7 +184,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * (FILTER_TILES * SPLITS);
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -51,7 +51,7 @@ constexpr int STORE_PIXELS = 80;                // pixels of 64 filters that are
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 10240;              // of a buffer of them
 constexpr int BUFFERS = 208896;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 229376;                // where the barriers begin
+constexpr int BARRIERS_AT = 229376;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
@@ -185,7 +185,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const __grid_constant__ TensorMap y_map, const unsigned short* __restrict__ bias, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     unsigned long long* const filters_there = freed + STAGES;
     if (threadIdx.x == 0) {

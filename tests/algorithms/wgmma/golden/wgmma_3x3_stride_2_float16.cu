@@ -55,7 +55,7 @@ constexpr int STORE_PIXELS = 96;                // pixels of 64 filters that are
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 12288;              // of a buffer of them
 constexpr int BUFFERS = 143360;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 167936;                // where the barriers begin
+constexpr int BARRIERS_AT = 167936;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
@@ -191,7 +191,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const __grid_constant__ TensorMap y_map, const unsigned short* __restrict__ bias, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS * FILTER_TILES;
-    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -71,7 +71,7 @@ constexpr int FILTERS = 169984;                 // where filters lie in shared m
 constexpr int SCALES = 202752;                  // and the scales of pixels,
 constexpr int COMMON = 205168;                  // and those that all pixels of a box have,
 constexpr int EXTREMES = 205184;                // and what splitting warps tell each other,
-constexpr int BARRIERS = 205280;                // and the barriers
+constexpr int BARRIERS_AT = 205280;             // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
 // digits that pixels of a common scale may be below the largest of its box
@@ -645,7 +645,7 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     const int tiles = N * Z * tiles_down * tiles_across * FILTER_TILES;
     float* const scales = (float*)(shared + SCALES);
     float* const common = (float*)(shared + COMMON);
-    unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_raw + RAW_BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;

@@ -50,7 +50,7 @@ constexpr int STAGES = 6;                       // of the ring of filters: a sli
 constexpr int FIRST_STAGES = 2;                 // stages of filters whose copies start before the first __syncthreads
 constexpr int PIXEL_BYTES = 23552;              // from one buffer of pixels to the next
 constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to the next
-constexpr int BARRIERS = 145408;                // where the barriers begin
+constexpr int BARRIERS_AT = 145408;             // where the barriers begin
 constexpr int PASS_CHANNELS = 64;               // tile of x on its way to NHWC: channels,
 constexpr int PASS_PIXELS = 64;                 // pixels
 constexpr int THREADS = 384;                    // threads of a block
@@ -378,7 +378,7 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     wc_wait_for_launch();       // until x_nhwc is complete
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * Z * tiles_down * tiles_across;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;

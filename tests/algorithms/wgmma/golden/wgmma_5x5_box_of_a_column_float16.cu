@@ -55,7 +55,7 @@ constexpr int STORE_PIXELS = 200;               // pixels of 64 filters that are
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 27648;              // of a buffer of them
 constexpr int BUFFERS = 169984;                 // where buffers of outputs begin in shared memory
-constexpr int BARRIERS = 225280;                // where the barriers begin
+constexpr int BARRIERS_AT = 225280;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
@@ -240,7 +240,7 @@ wgmma_5x5(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across * FILTER_TILES;
-    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS);
+    unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed_boxes = filled_boxes + BOXES;
     unsigned long long* const filled = freed_boxes + BOXES;
     unsigned long long* const freed = filled + STAGES;
