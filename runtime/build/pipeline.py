@@ -169,8 +169,8 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
     Where compilers spill, the kernel is planned and compiled anew, up to three times, with fewer blocks beside each
-    other on a multiprocessor (plan value ``min_blocks``), and so more registers for a thread; the first that does not
-    spill is kept in the place of what was asked for.
+    other on a multiprocessor (plan value ``min_blocks``), and so more registers for a thread, or with a number of them
+    where the compiler was told none; the first that does not spill is kept in the place of what was asked for.
 
     Raises KernelNotBuilt where compiling is off and it is in no cache, ToolNotFound where there is no compiler,
     CompileError where the source is refused or, with WARPCONV_FAIL_ON_SPILLS, spills though its plan promises not to.

@@ -49,7 +49,7 @@ STRIP_ROWS = 64
 FEW_SUMS = 32
 # In NHWC with a stride and few taps the sides of a tile, one channel a lane. H200, 2026-11-30, float32, 3x3 with stride
 # 2, 32 images, us for what 7 x 4 took: 96x112^2 50.5, 56.9, 144x56^2 27.0, 38.7, 240x28^2 15.4, 24.7, 384x28^2 16.9,
-# 22.5, 576x14^2 9.8, 13.6; 5x5 took longer with any other tile
+# 22.5, 576x14^2 9.8, 13.6; of 5x5 two layers of three took longer with any other tile than 7 x 4
 STRIDED_OUTPUTS = 2
 MOST_PRODUCTS = 2048        # of a tile
 TILE_THREADS = 256
@@ -208,7 +208,7 @@ def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradient
 
 def _blocks(spec: KernelSpec, options: FilterGradientOptions, sums: int) -> int:
     """Blocks of a multiprocessor that the compiler leaves registers for: those that are asked for, or as many as a
-    lane's sums leave. In NCHW with form taps it is told none (0), and has fewer registers than any number gives it."""
+    lane's sums leave. In NCHW with form taps it is told none (0), until it spills."""
     if options.form is Form.TILES:
         return options.min_blocks or BLOCKS_TILES
     if spec.layout is Layout.NCHW:
