@@ -30,7 +30,7 @@ from .templates import laid_over, source_of
 _log = logging.getLogger("warpconv.build")
 
 SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
-MOST_FEWER = 3  # times that a kernel which spills is compiled anew, each with fewer blocks on a multiprocessor
+MOST_FEWER = 4  # times that a kernel which spills is compiled anew, each with fewer blocks on a multiprocessor
 FORM = "2"      # of what an entry notes: one of another form, which this version cannot read, is another entry
 
 
@@ -168,7 +168,7 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     """The compiled kernel of a plan, or of a text, for a target (None: the CUDA compiler ``kind``, or that of the
     settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
-    Where compilers spill, the kernel is planned and compiled anew, up to three times, with fewer blocks beside each
+    Where compilers spill, the kernel is planned and compiled anew, up to four times, with fewer blocks beside each
     other on a multiprocessor (plan value ``min_blocks``), and so more registers for a thread, or with a number of them
     where the compiler was told none; the first that does not spill is kept in the place of what was asked for.
 

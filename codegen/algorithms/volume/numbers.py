@@ -16,6 +16,7 @@ from .options import VolumeOptions
 
 SHARED_VECTOR = 4       # floats of a load from shared memory
 COPIED = 4              # elements of a copied vector
+MOST_AHEAD = 40         # taps that compilers may load ahead of all planes: 49 to 121 spilled 612 to 2348 bytes
 SEVERAL_CHANNELS = 8    # registers for the way from one channel of a group to the next
 
 
@@ -60,6 +61,7 @@ class MarchNumbers:
     slots: int              # output planes that a plane of the input is added to, or comes before
     k_tiles: int            # tiles of filters, of all groups
     weights: int            # floats of the filters' room
+    row_by_row: bool        # whether rows of taps are loaded one after the other, for all planes anew
     shared_bytes: int
     min_blocks: int
 
@@ -131,6 +133,7 @@ def march_numbers(spec: KernelSpec, options: VolumeOptions, min_blocks: int = 1)
     weights = options.k_tile * spec.reduction
     weights = -(-weights // SHARED_VECTOR) * SHARED_VECTOR
     return MarchNumbers(tile=tile, slots=slots_of(spec), k_tiles=spec.k // options.k_tile, weights=weights,
+                        row_by_row=spec.channels == spec.taps[0] == 1 and spec.r * spec.s > MOST_AHEAD,
                         shared_bytes=4 * (weights + options.stages * tile.floats), min_blocks=min_blocks)
 
 
