@@ -102,8 +102,10 @@ def layers(dtype: str, layout: str) -> Iterator[tuple[str, ConvShape]]:
 
 
 @click.command(help=__doc__.split("\n\n")[1])
-@click.option("--dtype", "dtypes", type=click.Choice(DTYPES), multiple=True, default=DTYPES, help="Layers in it.")
-@click.option("--layout", "layouts", type=click.Choice(LAYOUTS), multiple=True, default=LAYOUTS, help="And in it.")
+@click.option("--dtype", "dtypes", type=click.Choice(DTYPES), multiple=True, default=DTYPES,
+              help="Only layers in this element type.")
+@click.option("--layout", "layouts", type=click.Choice(LAYOUTS), multiple=True, default=LAYOUTS,
+              help="Only layers in this layout.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Where the rows go.")
 def main(dtypes: tuple[str, ...], layouts: tuple[str, ...], file: Path | None) -> None:
     import torch

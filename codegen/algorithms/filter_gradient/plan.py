@@ -186,12 +186,16 @@ def _chunks(spec: KernelSpec, shape: ConvShape | None, options: FilterGradientOp
     return -(-items // (turns * each)) if turns <= FEW_TURNS else chunks
 
 
+def _threads(options: FilterGradientOptions) -> int:
+    return THREADS if options.form is Form.TAPS else TILE_THREADS
+
+
 def _numbers(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientNumbers:
     tiles = -(-spec.r // options.tap_rows), -(-spec.s // options.tap_columns)
     rows_read, columns_read = (
         (outputs - 1) * stride + (taps - 1) * dilation + 1 for outputs, taps, stride, dilation in zip(
             (options.rows, options.columns), (options.tap_rows, options.tap_columns), spec.stride, spec.dilation))
-    threads = THREADS if options.form is Form.TAPS else TILE_THREADS
+    threads = _threads(options)
     sums = options.tap_rows * options.tap_columns * options.vector      # of a lane in NHWC
     together = spec.layout is Layout.NCHW and options.vector > 1
     shift = -spec.padding[1][0] % options.vector if together else 0
@@ -285,15 +289,13 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     refusal = supports(spec)
     if refusal is None and options.chunks > partial_sums.MOST_CHUNKS:
         refusal = f"{options.chunks} chunks (at most {partial_sums.MOST_CHUNKS})"
-    if refusal is None and options.form is Form.TILES:
-        refusal = blocks_refusal(spec, TILE_THREADS, options.min_blocks)
+    if refusal is None:
+        refusal = blocks_refusal(spec, _threads(options), options.min_blocks)
     if refusal is not None or options.form is Form.TILES:
         return refusal
     if spec.channels != 1:
         return f"form = taps is for filters of one channel, not of {spec.channels}"
     nhwc = spec.layout is Layout.NHWC
-    if (refusal := blocks_refusal(spec, THREADS, options.min_blocks)) is not None:
-        return refusal
     if nhwc and (options.vector not in (1, 2) or (options.vector == 2 and not _pairs(spec))):
         return f"vector = {options.vector}: pairs are of 16-bit channels in NHWC, an even number, a filter each"
     if not nhwc and (reason := _together(spec, options)) is not None:

@@ -50,7 +50,7 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int GROUP_CHANNELS = 128;             // channels from one group's to the next one's
 constexpr int MATRICES = 2;                     // of 64 channels: a group's
 constexpr int SUMS = 80;                        // of a thread: of such a matrix
-constexpr int STORES = 212992;                  // where the groups' buffers of outputs lie,
+constexpr int STORES_AT = 212992;               // where the groups' buffers of outputs lie,
 constexpr int STORE_BYTES = 4096;               // of a buffer,
 constexpr int STORE_PIXELS = 32;                // pixels in it, of 64 channels,
 constexpr int PARTS = 5;                        // and how often it is filled for a matrix
@@ -228,7 +228,7 @@ phases_wgmma_1x1(const __grid_constant__ TensorMap dy_map, const __grid_constant
                 group, thread);
 
             // the sums to where they belong, STORE_PIXELS of 64 channels at a time
-            unsigned char* const buffer = shared + STORES + group * STORE_BYTES;
+            unsigned char* const buffer = shared + STORES_AT + group * STORE_BYTES;
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll

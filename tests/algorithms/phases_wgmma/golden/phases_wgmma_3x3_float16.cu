@@ -51,7 +51,7 @@ constexpr int GROUPS = 2;                       // groups of four warps that mul
 constexpr int GROUP_CHANNELS = 64;              // channels from one group's to the next one's
 constexpr int MATRICES = 1;                     // of 64 channels: a group's
 constexpr int SUMS = 104;                       // of a thread: of such a matrix
-constexpr int STORES = 172032;                  // where the groups' buffers of outputs lie,
+constexpr int STORES_AT = 172032;               // where the groups' buffers of outputs lie,
 constexpr int STORE_BYTES = 2048;               // of a buffer,
 constexpr int STORE_PIXELS = 16;                // pixels in it, of 64 channels,
 constexpr int PARTS = 13;                       // and how often it is filled for a matrix
@@ -256,7 +256,7 @@ phases_wgmma_3x3(const __grid_constant__ TensorMap dy_map, const __grid_constant
                 group, thread);
 
             // the sums to where they belong, STORE_PIXELS of 64 channels at a time
-            unsigned char* const buffer = shared + STORES + group * STORE_BYTES;
+            unsigned char* const buffer = shared + STORES_AT + group * STORE_BYTES;
 #pragma unroll
             for (int m = 0; m < MATRICES; ++m) {
 #pragma unroll

@@ -47,11 +47,11 @@ constexpr int ROW_WORDS = 32;                   // words of its two copies
 // words from one block of eight columns to the next, in a padded filter row
 constexpr int BLOCK_WORDS = 4;
 constexpr int FILTER_WORDS = 480;               // words of a filter's high parts; its low ones come after them
-constexpr int SCALES = 10080;                   // bytes of shared memory: where the scales of a patch's rows are,
-constexpr int LIMITS = 10320;                   // what sums must not lie below where pixels of these lose digits,
-constexpr int FILTER = 10560;                   // both parts of the filter,
-constexpr int FILTER_SCALES = 14400;            // the scales of its rows,
-constexpr int RANGES = 14464;                   // and what is known of them
+constexpr int SCALES_AT = 10080;                // bytes of shared memory: where the scales of a patch's rows are,
+constexpr int LIMITS_AT = 10320;                // what sums must not lie below where pixels of these lose digits,
+constexpr int FILTER_AT = 10560;                // both parts of the filter,
+constexpr int FILTER_SCALES_AT = 14400;         // the scales of its rows,
+constexpr int RANGES_AT = 14464;                // and what is known of them
 constexpr unsigned KEPT_DIGITS = 27u;           // that a pixel or weight may be below its row's largest without a loss
 // of a row's largest: what lost digits may add up to over its taps, times 2^23
 constexpr float LOST = 1.1175870895385742e-07f;
@@ -250,11 +250,11 @@ toeplitz_float32_15x15(const float* __restrict__ x, const float* __restrict__ w,
         float* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(16) unsigned char shared[];
     unsigned short* const patch = (unsigned short*)shared;
-    float* const scales = (float*)(shared + SCALES);
-    float* const limits = (float*)(shared + LIMITS);
-    unsigned* const filter = (unsigned*)(shared + FILTER);
-    float* const filter_scales = (float*)(shared + FILTER_SCALES);
-    uint2* const ranges = (uint2*)(shared + RANGES);
+    float* const scales = (float*)(shared + SCALES_AT);
+    float* const limits = (float*)(shared + LIMITS_AT);
+    unsigned* const filter = (unsigned*)(shared + FILTER_AT);
+    float* const filter_scales = (float*)(shared + FILTER_SCALES_AT);
+    uint2* const ranges = (uint2*)(shared + RANGES_AT);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int pair = lane % 4, tile_row = lane / 4;           // of a tile's sums this lane has two columns, in two rows
     // the row whose address this lane gives to ldmatrix, of a block of columns or, in the upper half, of the next one

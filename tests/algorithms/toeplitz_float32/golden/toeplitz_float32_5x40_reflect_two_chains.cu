@@ -46,11 +46,11 @@ constexpr int ROW_WORDS = 56;                   // words of its two copies
 // words from one block of eight columns to the next, in a padded filter row
 constexpr int BLOCK_WORDS = 4;
 constexpr int FILTER_WORDS = 280;               // words of a filter's high parts; its low ones come after them
-constexpr int SCALES = 4800;                    // bytes of shared memory: where the scales of a patch's rows are,
-constexpr int LIMITS = 4960;                    // what sums must not lie below where pixels of these lose digits,
-constexpr int FILTER = 5120;                    // both parts of the filter,
-constexpr int FILTER_SCALES = 7360;             // the scales of its rows,
-constexpr int RANGES = 7384;                    // and what is known of them
+constexpr int SCALES_AT = 4800;                 // bytes of shared memory: where the scales of a patch's rows are,
+constexpr int LIMITS_AT = 4960;                 // what sums must not lie below where pixels of these lose digits,
+constexpr int FILTER_AT = 5120;                 // both parts of the filter,
+constexpr int FILTER_SCALES_AT = 7360;          // the scales of its rows,
+constexpr int RANGES_AT = 7384;                 // and what is known of them
 constexpr unsigned KEPT_DIGITS = 27u;           // that a pixel or weight may be below its row's largest without a loss
 // of a row's largest: what lost digits may add up to over its taps, times 2^23
 constexpr float LOST = 2.980232238769531e-07f;
@@ -252,11 +252,11 @@ toeplitz_float32_5x40(const float* __restrict__ x, const float* __restrict__ w, 
         int W, int P, int Q) {
     extern __shared__ __align__(16) unsigned char shared[];
     unsigned short* const patch = (unsigned short*)shared;
-    float* const scales = (float*)(shared + SCALES);
-    float* const limits = (float*)(shared + LIMITS);
-    unsigned* const filter = (unsigned*)(shared + FILTER);
-    float* const filter_scales = (float*)(shared + FILTER_SCALES);
-    unsigned* const ranges = (unsigned*)(shared + RANGES);
+    float* const scales = (float*)(shared + SCALES_AT);
+    float* const limits = (float*)(shared + LIMITS_AT);
+    unsigned* const filter = (unsigned*)(shared + FILTER_AT);
+    float* const filter_scales = (float*)(shared + FILTER_SCALES_AT);
+    unsigned* const ranges = (unsigned*)(shared + RANGES_AT);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int pair = lane % 4, tile_row = lane / 4;           // of a tile's sums this lane has two columns, in two rows
     // the row whose address this lane gives to ldmatrix, of a block of columns or, in the upper half, of the next one

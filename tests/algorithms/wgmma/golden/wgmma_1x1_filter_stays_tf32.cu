@@ -41,7 +41,7 @@ constexpr int TILE_PIXELS = 96;                 // pixels of a tile
 constexpr int STAGES = 4;                       // of the ring: a slice of a tap of the tile's pixels
 constexpr int STAGE_BYTES = 12288;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
-constexpr int FILTERS = 49152;                  // bytes before the filters
+constexpr int FILTERS_AT = 49152;               // bytes before the filters
 constexpr int FILTER_BYTES = 32768;             // from one step's filters to the next step's
 constexpr int BARRIERS_AT = 114688;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
@@ -134,7 +134,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
         const unsigned long long filters =
-            wc_descriptor_rows_128(ring + FILTERS + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+            wc_descriptor_rows_128(ring + FILTERS_AT + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
         const unsigned long long pixels = wc_descriptor_rows_128(at);
         wc_wgmma_fence();
 #pragma unroll
@@ -188,7 +188,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_barrier_expect(filters_there, STEPS * FILTER_BYTES);
 #pragma unroll 1
         for (int step = 0; step < STEPS; ++step)
-            wc_tma_load_3(shared + FILTERS + step * FILTER_BYTES, &filter_map, filters_there, step % SLICES * SLICE,
+            wc_tma_load_3(shared + FILTERS_AT + step * FILTER_BYTES, &filter_map, filters_there, step % SLICES * SLICE,
                 step / SLICES, 0);
         const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1

@@ -50,9 +50,9 @@ constexpr int PIXEL_BYTES = 24576;              // from one box to the next
 constexpr int STAGES = 4;                       // of the ring of filters: a slice of a tap
 constexpr int FILTER_BYTES = 8192;              // of a stage of filters
 constexpr int SCALES_EACH = 192;                // pixels of a box that products read, each with its scale
-constexpr int FILTERS = 98304;                  // where filters lie in shared memory,
-constexpr int SCALES = 131072;                  // and the scales of pixels,
-constexpr int COMMON = 134144;                  // and those that all pixels of a box have,
+constexpr int FILTERS_AT = 98304;               // where filters lie in shared memory,
+constexpr int SCALES_AT = 131072;               // and the scales of pixels,
+constexpr int COMMON_AT = 134144;               // and those that all pixels of a box have,
 constexpr int BARRIERS_AT = 134256;             // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -328,7 +328,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         const float scale = common[at.box];
         const int row = group * GROUP_PIXELS;       // of the group's first pixel
         wc_barrier_wait(filled + at.stage, at.parity);
-        multiply_step(sums, wc_descriptor_rows_128(shared + FILTERS + at.stage * FILTER_BYTES),
+        multiply_step(sums, wc_descriptor_rows_128(shared + FILTERS_AT + at.stage * FILTER_BYTES),
             wc_descriptor_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
             scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
         __syncwarp();       // all lanes have read scales
@@ -630,8 +630,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int pixels = N * P * Q, tiles = (pixels + TILE_PIXELS - 1) / TILE_PIXELS;
-    float* const scales = (float*)(shared + SCALES);
-    float* const common = (float*)(shared + COMMON);
+    float* const scales = (float*)(shared + SCALES_AT);
+    float* const common = (float*)(shared + COMMON_AT);
     unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_boxes + BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
@@ -653,7 +653,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
         // those that copy and split, which need fewer registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
+        if (threadIdx.x == 0) fetch_filters(shared + FILTERS_AT, filled, freed, &filter_map, tiles);
         if (threadIdx.x == 32) fetch_boxes(shared, filled_boxes, freed_boxes, &x_map, tiles);
         if (threadIdx.x >= 64)
             split_pixels(shared, filled_boxes, split_boxes, scales, common, tiles,

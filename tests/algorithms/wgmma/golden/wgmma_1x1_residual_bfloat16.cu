@@ -54,9 +54,9 @@ constexpr int STORE_BYTES = 8192;               // of a buffer of them
 constexpr int STORED_BYTES = 8192;              // of such a buffer that are copied
 constexpr int BUFFERS_EACH = 2;                 // buffers of a group
 constexpr int FIRST_LOADS = 2;                  // parts of the residual under way before the products
-constexpr int BUFFERS = 163840;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 163840;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 196608;             // where the barriers begin
-constexpr int ARRIVED = 196672;                 // where those of the residual begin
+constexpr int ARRIVED_AT = 196672;              // where those of the residual begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // bfloat16, as bits
@@ -202,7 +202,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        for (int buffer = 0; buffer < 4; ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED) + buffer, 1);
+        for (int buffer = 0; buffer < 4;
+            ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED_AT) + buffer, 1);
         wc_fence_barrier_init();
         // the first copies of this block: the ring is empty, so there is nothing to wait for
         wc_fence_proxy_async();
@@ -222,9 +223,9 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;
-        unsigned char* const buffers = shared + BUFFERS + group * (BUFFERS_EACH * STORE_BYTES);
+        unsigned char* const buffers = shared + BUFFERS_AT + group * (BUFFERS_EACH * STORE_BYTES);
         int turn = 0;       // of the group's buffers
-        unsigned long long* const arrived = (unsigned long long*)(shared + ARRIVED) + group * BUFFERS_EACH;
+        unsigned long long* const arrived = (unsigned long long*)(shared + ARRIVED_AT) + group * BUFFERS_EACH;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first_filter = tile % FILTER_TILES * TILE_FILTERS + group * GROUP_FILTERS;
             const int first_pixel = tile / FILTER_TILES * TILE_PIXELS;

@@ -55,7 +55,7 @@ constexpr int PIXEL_BYTES = 63488;              // from one buffer of pixels to 
 constexpr int FILTER_BYTES = 8192;              // from one buffer of filters to the next
 constexpr int STORE_PIXELS = 216;               // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
-constexpr int BUFFERS = 176128;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 176128;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 230400;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -287,7 +287,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
-        unsigned char* const buffers = shared + BUFFERS;
+        unsigned char* const buffers = shared + BUFFERS_AT;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int place = tile, image = place / (tiles_across * tiles_down);
             const int first_q = place % tiles_across * COLUMNS, first_p = place / tiles_across % tiles_down * ROWS;

@@ -56,10 +56,10 @@ constexpr int STAGES = 4;                       // of the ring of filters: a sli
 constexpr int FILTER_BYTES = 16384;             // of a stage of filters
 constexpr int SCALES_EACH = 182;                // pixels of a box that products read, each with its scale
 constexpr int SPARE_PIXELS = 2;                 // of these behind the box
-constexpr int FILTERS = 70656;                  // where filters lie in shared memory,
-constexpr int SCALES = 136192;                  // and the scales of pixels,
-constexpr int COMMON = 138384;                  // and those that all pixels of a box have,
-constexpr int EXTREMES = 138400;                // and what splitting warps tell each other,
+constexpr int FILTERS_AT = 70656;               // where filters lie in shared memory,
+constexpr int SCALES_AT = 136192;               // and the scales of pixels,
+constexpr int COMMON_AT = 138384;               // and those that all pixels of a box have,
+constexpr int EXTREMES_AT = 138400;             // and what splitting warps tell each other,
 constexpr int BARRIERS_AT = 138496;             // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -347,7 +347,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
             const int row = tap / S * BOX_COLUMNS + tap % S;                            // of the group's first pixel
             wc_barrier_wait(filled + at.stage, at.parity);
             multiply_step(sums,
-                wc_descriptor_rows_128(shared + FILTERS + at.stage * FILTER_BYTES
+                wc_descriptor_rows_128(shared + FILTERS_AT + at.stage * FILTER_BYTES
                 + group * (GROUP_FILTERS * ROW_BYTES)),
                 wc_descriptor_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
                 scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
@@ -560,8 +560,8 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * tiles_down * tiles_across;
-    float* const scales = (float*)(shared + SCALES);
-    float* const common = (float*)(shared + COMMON);
+    float* const scales = (float*)(shared + SCALES_AT);
+    float* const common = (float*)(shared + COMMON_AT);
     unsigned long long* const filled_boxes = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_boxes + BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
@@ -589,10 +589,10 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
         // those that copy and split, which need fewer registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
+        if (threadIdx.x == 0) fetch_filters(shared + FILTERS_AT, filled, freed, &filter_map, tiles);
         if (threadIdx.x == 32) fetch_boxes(shared, filled_boxes, freed_boxes, &x_map, tiles, tiles_down, tiles_across);
         if (threadIdx.x >= 64)
-            split_pixels(shared, filled_boxes, split_boxes, scales, common, (uint2*)(shared + EXTREMES), tiles,
+            split_pixels(shared, filled_boxes, split_boxes, scales, common, (uint2*)(shared + EXTREMES_AT), tiles,
                 threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
     } else {
         // the groups that multiply

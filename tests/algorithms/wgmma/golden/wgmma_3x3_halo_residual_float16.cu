@@ -61,9 +61,9 @@ constexpr int PARTS = 1;                        // such parts of a group's pixel
 constexpr int STORED_BYTES = 50176;             // of such a buffer that are copied
 constexpr int BUFFERS_EACH = 1;                 // buffers of a group
 constexpr int FIRST_LOADS = 1;                  // parts of the residual under way before the products
-constexpr int BUFFERS = 169984;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 169984;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 224256;             // where the barriers begin
-constexpr int ARRIVED = 224352;                 // where those of the residual begin
+constexpr int ARRIVED_AT = 224352;              // where those of the residual begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
 using element = unsigned short;                 // float16, as bits
@@ -271,7 +271,8 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(filled + stage, 1);
             wc_barrier_init(freed + stage, GROUPS);
         }
-        for (int buffer = 0; buffer < 1; ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED) + buffer, 1);
+        for (int buffer = 0; buffer < 1;
+            ++buffer) wc_barrier_init((unsigned long long*)(shared + ARRIVED_AT) + buffer, 1);
         wc_fence_barrier_init();
         // the first copies of this block: the rings are empty, so there is nothing to wait for
         if (blockIdx.x < tiles) {
@@ -295,9 +296,9 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
-        unsigned char* const buffers = shared + BUFFERS;
+        unsigned char* const buffers = shared + BUFFERS_AT;
         int turn = 0;       // of the group's buffers
-        unsigned long long* const arrived = (unsigned long long*)(shared + ARRIVED);
+        unsigned long long* const arrived = (unsigned long long*)(shared + ARRIVED_AT);
         // rows that no residual comes to, and that are read with it
         *(uint4*)(buffers + (ROWS * COLUMNS + group * SPARE_ROWS) * ROW_BYTES + thread * 16) =
             make_uint4(0u, 0u, 0u, 0u);

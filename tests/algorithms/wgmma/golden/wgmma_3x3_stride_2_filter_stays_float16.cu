@@ -45,12 +45,12 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 80;                 // pixels of a tile
 constexpr int STAGES = 6;                       // of the ring: a slice of a tap of the tile's pixels
 constexpr int STAGE_BYTES = 10240;              // of a stage
-constexpr int FILTERS = 61440;                  // bytes before the filters
+constexpr int FILTERS_AT = 61440;               // bytes before the filters
 constexpr int FILTER_BYTES = 16384;             // from one step's filters to the next step's
 constexpr int STORE_PIXELS = 80;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 10240;              // of a buffer of them
-constexpr int BUFFERS = 208896;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 208896;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 229376;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -145,7 +145,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
         const unsigned long long filters =
-            wc_descriptor_rows_128(ring + FILTERS + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+            wc_descriptor_rows_128(ring + FILTERS_AT + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
         const unsigned long long pixels = wc_descriptor_rows_128(at);
         wc_wgmma_fence();
 #pragma unroll
@@ -200,7 +200,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_barrier_expect(filters_there, STEPS * FILTER_BYTES);
 #pragma unroll 1
         for (int step = 0; step < STEPS; ++step)
-            wc_tma_load_3(shared + FILTERS + step * FILTER_BYTES, &filter_map, filters_there, 0, step, 0);
+            wc_tma_load_3(shared + FILTERS_AT + step * FILTER_BYTES, &filter_map, filters_there, 0, step, 0);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
@@ -214,7 +214,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int stage = 0;
         unsigned parity = 0;
         wc_barrier_wait(filters_there, 0);
-        unsigned char* const buffers = shared + BUFFERS + group * STORE_BYTES;
+        unsigned char* const buffers = shared + BUFFERS_AT + group * STORE_BYTES;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first_filter = group * GROUP_FILTERS;
             const int first_pixel = tile * TILE_PIXELS;

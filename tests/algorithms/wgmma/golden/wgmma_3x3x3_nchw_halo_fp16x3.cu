@@ -67,10 +67,10 @@ constexpr int RAW_BYTES = 46080;                // from one of these to the next
 constexpr int RAW_AT = 77824;                   // where they lie in shared memory
 constexpr int SCALES_EACH = 302;                // pixels of a box that products read, each with its scale
 constexpr int SPARE_PIXELS = 2;                 // of these behind the box
-constexpr int FILTERS = 169984;                 // where filters lie in shared memory,
-constexpr int SCALES = 202752;                  // and the scales of pixels,
-constexpr int COMMON = 205168;                  // and those that all pixels of a box have,
-constexpr int EXTREMES = 205184;                // and what splitting warps tell each other,
+constexpr int FILTERS_AT = 169984;              // where filters lie in shared memory,
+constexpr int SCALES_AT = 202752;               // and the scales of pixels,
+constexpr int COMMON_AT = 205168;               // and those that all pixels of a box have,
+constexpr int EXTREMES_AT = 205184;             // and what splitting warps tell each other,
 constexpr int BARRIERS_AT = 205280;             // and the barriers
 constexpr int THREADS = 512;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries beside the product
@@ -369,7 +369,7 @@ __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], con
         for (int tap = 0; tap < R * S; ++tap) {
             const int row = group * GROUP_PIXELS + tap / S * BOX_COLUMNS + tap % S;     // of the group's first pixel
             wc_barrier_wait(filled + at.stage, at.parity);
-            multiply_step(sums, wc_descriptor_rows_128(shared + FILTERS + at.stage * FILTER_BYTES),
+            multiply_step(sums, wc_descriptor_rows_128(shared + FILTERS_AT + at.stage * FILTER_BYTES),
                 wc_descriptor_rows_128(shared + at.box * PIXEL_BYTES + row * ROW_BYTES), freed, at, scale,
                 scales + at.box * SCALES_EACH + row + lane % 4 * 2, thread);
         }
@@ -643,8 +643,8 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     extern __shared__ __align__(1024) unsigned char shared[];
     const int tiles_down = (P + ROWS - 1) / ROWS, tiles_across = (Q + COLUMNS - 1) / COLUMNS;
     const int tiles = N * Z * tiles_down * tiles_across * FILTER_TILES;
-    float* const scales = (float*)(shared + SCALES);
-    float* const common = (float*)(shared + COMMON);
+    float* const scales = (float*)(shared + SCALES_AT);
+    float* const common = (float*)(shared + COMMON_AT);
     unsigned long long* const filled_raw = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const split_boxes = filled_raw + RAW_BOXES;
     unsigned long long* const freed_boxes = split_boxes + BOXES;
@@ -676,12 +676,12 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
     if (threadIdx.x < 128 || threadIdx.x >= 128 + GROUPS * 128) {
         // those that copy and split, which need fewer registers
         wc_setmaxnreg_dec();
-        if (threadIdx.x == 0) fetch_filters(shared + FILTERS, filled, freed, &filter_map, tiles);
+        if (threadIdx.x == 0) fetch_filters(shared + FILTERS_AT, filled, freed, &filter_map, tiles);
         if (threadIdx.x == 32) fetch_boxes(shared + RAW_AT, filled_raw, freed_raw, &x_map, tiles, tiles_down,
             tiles_across, Z);
         if (threadIdx.x >= 64)
             split_pixels(shared, filled_raw, freed_raw, split_boxes, freed_boxes, scales, common,
-                (uint2*)(shared + EXTREMES), tiles, threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
+                (uint2*)(shared + EXTREMES_AT), tiles, threadIdx.x - (threadIdx.x < 128 ? 64 : 64 + GROUPS * 128));
     } else {
         // the groups that multiply
         wc_setmaxnreg_inc();

@@ -58,7 +58,7 @@ constexpr int PIXEL_BYTES = 12288;              // of a stage: its pixels, behin
 constexpr int STORE_PIXELS = 96;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 12288;              // of a buffer of them
-constexpr int BUFFERS = 143360;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 143360;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 167936;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -216,7 +216,7 @@ wgmma_3x3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Ten
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         int stage = 0;
         unsigned parity = 0;
-        unsigned char* const buffers = shared + BUFFERS + group * STORE_BYTES;
+        unsigned char* const buffers = shared + BUFFERS_AT + group * STORE_BYTES;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first_filter = tile % FILTER_TILES * TILE_FILTERS + group * GROUP_FILTERS;
             const int first_pixel = tile / FILTER_TILES * TILE_PIXELS;

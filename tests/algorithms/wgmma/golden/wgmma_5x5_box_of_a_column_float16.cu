@@ -54,7 +54,7 @@ constexpr int FILTER_BYTES = 16384;             // from one buffer of filters to
 constexpr int STORE_PIXELS = 200;               // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 27648;              // of a buffer of them
-constexpr int BUFFERS = 169984;                 // where buffers of outputs begin in shared memory
+constexpr int BUFFERS_AT = 169984;              // where buffers of outputs begin in shared memory
 constexpr int BARRIERS_AT = 225280;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -276,7 +276,7 @@ wgmma_5x5(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_setmaxnreg_inc();
         const int group = threadIdx.x / 128 - 1, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
         Place at = {0, 0, 0, 0};
-        unsigned char* const buffers = shared + BUFFERS + group * STORE_BYTES;
+        unsigned char* const buffers = shared + BUFFERS_AT + group * STORE_BYTES;
         for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
             const int first_filter = tile % FILTER_TILES * TILE_FILTERS + group * GROUP_FILTERS;
             const int place = tile / FILTER_TILES, image = place / (tiles_across * tiles_down);
