@@ -131,8 +131,8 @@ filter_gradient_7x7(const float* __restrict__ x, const float* __restrict__ dy, f
                     const int tap = i, r = first_r + tap / TAP_COLUMNS, s = tap % TAP_COLUMNS;
                     const float total = team == TEAMS - 1 ? acc[i] : sums[i][threadIdx.x] + acc[i];
                     if (team > 0) sums[i][threadIdx.x] = total;
-                    else if (k + (long long)0 < K && r < R && s < S) {
-                        parts[(((long long)blockIdx.x * R + r) * S + s) * K + k + (long long)0] = total;
+                    else if (k < K && r < R && s < S) {
+                        parts[(((long long)blockIdx.x * R + r) * S + s) * K + k] = total;
                     }
                 }
             }
