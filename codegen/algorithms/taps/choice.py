@@ -11,7 +11,8 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .cycles import cycles
-from .geometry import BLOCK, QUAD, RUNS, joined_spec, most_joined, store_width, takes_strips, widest_copy, widest_run
+from .geometry import (BLOCK, QUAD, RUNS, WIDE, cell_of, joined_spec, most_joined, store_width, takes_strips,
+                       widest_copy, widest_run)
 from .numbers import fits, resolved
 from .options import TapsOptions
 
@@ -22,6 +23,10 @@ TILES = ((16, 32, 4, 8), (8, 32, 4, 4), (14, 16, 2, 7), (16, 16, 2, 8), (16, 16,
          (8, 8, 4, 1), (4, 16, 2, 2), (4, 8, 2, 2), (4, 8, 2, 1), (2, 16, 2, 1), (1, 32, 2, 1))
 # in NCHW, where rows of 64 columns are few of memory's sectors, also these
 NCHW_TILES = ((8, 64, 4, 8), (4, 64, 2, 8), (4, 64, 4, 4), (8, 32, 2, 8), (4, 32, 4, 2), (16, 16, 4, 2), (16, 16, 2, 4))
+# of groups in NHWC, of cells of eight channels, those of images of 7, 14, 28 and 56 columns: none is copied that no
+# output reads
+SEVENS = ((8, 7, 2, 2), (8, 7, 2, 4), (4, 7, 2, 2), (4, 7, 2, 1), (14, 7, 7, 2), (7, 14, 7, 2), (7, 14, 7, 4),
+          (14, 14, 7, 4), (4, 14, 2, 2))
 FILTERS = (64, 48, 96, 32, 24, 16, 8)       # of a tile
 GROUPS = (8, 4, 2, 1)                       # of a tile
 MOST_FILLED = 1.34                          # times a layer's filters, or groups, which its tiles have
@@ -36,7 +41,8 @@ def candidates(spec: KernelSpec) -> Iterator[TapsOptions]:
 
 def _tiles(spec: KernelSpec) -> Iterator[TapsOptions]:
     """Groups side by side where a group has few filters, filters in tiles that waste little."""
-    tiles = TILES + NCHW_TILES if spec.layout is Layout.NCHW else TILES
+    sevens = SEVENS if spec.groups > 1 and cell_of(spec) == WIDE else ()
+    tiles = TILES + (NCHW_TILES if spec.layout is Layout.NCHW else sevens)
     widths = [f for f in FILTERS if f < 2 * spec.filters or f == min(FILTERS)]
     least = min(-(-spec.filters // f) * f for f in widths)
     for filters in (f for f in widths if -(-spec.filters // f) * f <= MOST_FILLED * least):

@@ -10,8 +10,8 @@ from warpconv.codegen.hardware import QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .geometry import (QUAD, SLOTS, STRIP, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, copy_turns, halo,
-                       is_copied, lies_together, line_loads, matrices, piece_of, pixel_pieces, run_of)
+from .geometry import (QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, cell_of, chunks_of, copy_turns, halo,
+                       is_copied, items_of, lies_together, line_loads, matrices, piece_of, pixel_pieces, run_of)
 from .numbers import batch_of, holds_filters, is_unrolled, resident
 from .options import TapsOptions
 
@@ -116,7 +116,7 @@ def _tile_cycles(spec: KernelSpec, options: TapsOptions, rates: Rates) -> float:
     lines, width = (channels * rows, columns) if spec.layout is Layout.NCHW else (rows, columns * channels)
     copy = rates.copy if is_copied(spec, options) else rates.channel * cell_of(spec) + rates.put * run_of(spec, options)
     came = (copy * copies + rates.sector * lines * (spec.dtype.itemsize * width / SECTOR_BYTES + 1))
-    items = options.groups_tile // options.warp_groups * options.tile_p * options.tile_q // STRIP // options.strips
+    items = items_of(spec, options)
     return came + -(-items // options.warps) * options.warps * _item_cycles(spec, options, rates)
 
 

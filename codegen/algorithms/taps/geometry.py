@@ -106,6 +106,16 @@ def matrices(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
     return options.strips, columns + -columns % together
 
 
+def run_columns(options: TapsOptions) -> int:
+    """Columns of a tile's runs: the last of a row may go beyond the tile."""
+    return options.tile_q + -options.tile_q % BLOCK
+
+
+def has_whole_runs(options: TapsOptions) -> bool:
+    """Whether runs have no columns beyond the tile's."""
+    return options.tile_q % BLOCK == 0
+
+
 def takes_strips(spec: KernelSpec, strips: int) -> bool:
     """Whether a warp may have so many strips: in NCHW four lanes exchange columns of four runs."""
     return spec.layout is Layout.NHWC or strips % 2 == 0
@@ -120,7 +130,7 @@ def runs_of(spec: KernelSpec, options: TapsOptions) -> tuple[int, int]:
     """Rows of a warp's runs of eight columns, and runs of a row: mostly all one below another, so that the rows of a
     filter share the lines of pixels that they read. Four lie side by side where a store is of 32 columns, in NCHW
     two, which fill memory's 32 bytes, others where a tile has no so many rows."""
-    runs, across = 2 * options.strips, options.tile_q // BLOCK
+    runs, across = 2 * options.strips, run_columns(options) // BLOCK
     stored = QUAD if stores_singly(spec, options) else 2 if spec.layout is Layout.NCHW else 1
     fitting = [a for a in range(1, across + 1)
                if across % a == 0 and runs % a == 0 and options.tile_p % (runs // a) == 0]
@@ -254,4 +264,4 @@ def items_of(spec: KernelSpec, options: TapsOptions) -> int:
 
 def strip_sets(options: TapsOptions) -> int:
     """Of a tile's outputs."""
-    return options.tile_p * options.tile_q // (BLOCK * 2 * options.strips)
+    return options.tile_p * run_columns(options) // (BLOCK * 2 * options.strips)

@@ -11,10 +11,10 @@ from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
 from .geometry import (BLOCK, DEPTH, QUAD, SLOTS, WIDE, blocks_of, blocks_of_groups, buffer_of, cell_of, cells_of,
-                       chunks_of, copy_turns, halo, is_copied, is_guarded, items_of, joined_spec, lead_of,
-                       lies_together, lines_of, loaded_columns, matrices, octets_of, phases_of, piece_of, pitch_of,
-                       pixel_pieces, plane_of, row_copies, run_of, runs_of, sets_of, store_width, strip_sets,
-                       strips_of, widest_copy)
+                       chunks_of, copy_turns, halo, has_whole_runs, is_copied, is_guarded, items_of, joined_spec,
+                       lead_of, lies_together, lines_of, loaded_columns, matrices, octets_of, phases_of, piece_of,
+                       pitch_of, pixel_pieces, plane_of, row_copies, run_columns, run_of, runs_of, sets_of,
+                       store_width, strip_sets, strips_of, widest_copy)
 from .options import TapsOptions
 
 LOADED_WORDS = 32               # registers of what a thread loads before it stores the first of it
@@ -80,6 +80,7 @@ class TapsNumbers:
     strip_columns: int          # so many columns from one to the next
     partner_rows: int           # from a strip's first run to its second: rows,
     partner_columns: int        # or columns
+    whole_runs: bool            # whether runs have no columns beyond the tile's
     sets_across: int            # warps' runs of a tile's row,
     strip_sets: int             # and of a tile
     items: int                  # what a block's warps share
@@ -251,8 +252,9 @@ def make_numbers(layer: KernelSpec, options: TapsOptions, arguments: tuple[Argum
         guard_filters=spec.filters % options.tile_filters != 0,
         run_rows=run_rows, runs_across=across, strips=options.strips, strips_across=strips_across,
         strip_columns=BLOCK * across // strips_across, partner_rows=strip_rows if strip_rows < run_rows else 0,
-        partner_columns=BLOCK if strip_rows == run_rows else 0, sets_across=options.tile_q // BLOCK // across,
-        strip_sets=strip_sets(options), items=items_of(spec, options), settled=is_settled(spec, options),
+        partner_columns=BLOCK if strip_rows == run_rows else 0, sets_across=run_columns(options) // BLOCK // across,
+        whole_runs=has_whole_runs(options), strip_sets=strip_sets(options), items=items_of(spec, options),
+        settled=is_settled(spec, options),
         halo_rows=halo_rows, halo_columns=columns_loaded, phases=phases_of(spec),
         phase_columns=-(-columns_loaded // phases_of(spec)), pitch=pitch_of(spec, options),
         together=lies_together(spec, options), octets=octets_of(spec, options), plane=plane_of(spec, options),

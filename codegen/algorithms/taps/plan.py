@@ -28,8 +28,9 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice
 from .cycles import instructions
-from .geometry import (BLOCK, DEPTH, QUAD, RUNS, SLOTS, STORES, STRIP, WIDE, is_copied, joined_spec, line_loads,
-                       matrices, most_joined, pixel_pieces, takes_strips, widest_copy, widest_run)
+from .geometry import (BLOCK, DEPTH, QUAD, RUNS, SLOTS, STORES, STRIP, WIDE, cell_of, has_whole_runs,
+                       is_copied, joined_spec, line_loads, matrices, most_joined, pixel_pieces,
+                       run_columns, takes_strips, widest_copy, widest_run)
 from .numbers import (MOST_REGISTERS, SIDE_THREADS, TapsNumbers, has_registers, make_numbers, planned_registers,
                       resolved, shared_bytes)
 from .options import TapsOptions
@@ -87,7 +88,10 @@ def _join_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
 
 def _tile_refusal(spec: KernelSpec, options: TapsOptions) -> str | None:
     """Whether warps share out a tile."""
-    whole = options.tile_q % BLOCK == 0 and options.tile_p * options.tile_q % (STRIP * options.strips) == 0
+    whole = options.tile_p * run_columns(options) % (STRIP * options.strips) == 0
+    if not has_whole_runs(options) and (spec.layout is Layout.NCHW or cell_of(spec) != WIDE):
+        return (f"tile_q = {options.tile_q} (a multiple of {BLOCK}; any where channels of a group are a multiple of "
+                f"{WIDE}, in NHWC)")
     if not whole or options.tile_filters % BLOCK:
         return (f"a tile of {options.tile_p} x {options.tile_q} outputs of {options.tile_filters} filters, "
                 f"{options.strips} strips of {STRIP} outputs at once, is no whole number of matrices")

@@ -15,10 +15,12 @@ NAMES = ("tile_p", "tile_q", "tile_filters", "strips", "warps")
 TILES = ((8, 16, 8, 2, 4), (4, 32, 32, 2, 2), (8, 32, 64, 4, 4), (1, 32, 24, 2, 1), (2, 16, 16, 2, 3),
          (3, 64, 48, 2, 4), (4, 8, 16, 2, 2), (4, 56, 24, 2, 7), (14, 8, 16, 7, 2),
          (8, 8, 8, 4, 1))
+# Of cells of eight channels in NHWC: runs go beyond such tiles
+NARROW = ((8, 7, 8, 1, 3), (7, 14, 16, 7, 2), (4, 20, 32, 3, 2), (2, 5, 16, 1, 2))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (7, 7), (1, 9), (11, 3)), "channels": CHANNELS, "padding": PADDINGS,
     "padding_mode": BORDERS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES[1:], "layout": LAYOUTS,
-    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": TILES, "groups_tile": (1, 2, 4),
+    "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)), "tile": (*TILES, *NARROW), "groups_tile": (1, 2, 4),
     "vector": (0, 1, 2, 4),
     "buffers": (1, 2), "joined": (False, True)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16, 31), "w": (1, 7, 12, 33, 64)}
@@ -69,6 +71,13 @@ def variants() -> Iterable[Row]:
                    padding_mode=BORDERS[i % 6], epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)],
                    dtype=DTYPES[1 + i % 2], layout=layout, stride=1 + i % 2,
                    dilation=1 + i // 2 % 2, tile=tile, groups_tile=2 if channels[2] > 1 and i % 3 else 1, vector=0,
+                   buffers=1 + i // 3 % 2, joined=False)
+    for i, tile in enumerate(NARROW * 2):
+        yield dict(filter=((3, 3), (2, 3), (5, 2))[i % 3],
+                   channels=((16, 16, 2), (64, 64, 4), (48, 16, 2), (64, 32, 2))[i % 4], padding=PADDINGS[i % 4],
+                   padding_mode=[b for b in BORDERS if b != "constant"][i % 5],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], layout="NHWC",
+                   stride=1 + i % 2, dilation=1 + i // 2 % 2, tile=tile, groups_tile=1 + (i // 4 + i) % 2, vector=0,
                    buffers=1 + i // 3 % 2, joined=False)
     for i, channels in enumerate(((32, 32, 8), (32, 32, 16)) * 2):
         yield dict(filter=((3, 3), (5, 2))[i // 2], channels=channels, padding=PADDINGS[1 + i % 2],

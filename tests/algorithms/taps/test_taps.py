@@ -53,7 +53,7 @@ def test_layers_that_are_refused(changes, arch, says):
 
 
 @pytest.mark.parametrize("values, says", [
-    (dict(tile_q=20), "no whole number"), (dict(tile_p=3, strips=4), "no whole number"),
+    (dict(tile_q=20), "tile_q = 20"), (dict(tile_p=3, strips=4), "no whole number"),
     (dict(buffers=2), "buffers = 2"), (dict(groups_tile=4), "1 of 4 of 2 groups"),
     (dict(groups_tile=3, warp_groups=2), "the first a divisor"),
     (dict(groups_tile=2, tile_filters=8), "with 8 of 16 filters"),
@@ -103,6 +103,29 @@ def test_runs_of_columns_give_the_bits_of_single_ones(each, stride, padding):
         x, w) for vector in (1, 2, 4))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, four)
+
+
+@on_cpu_device
+@pytest.mark.parametrize("channels, groups", [(16, 2), (64, 2), (32, 8)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_tiles_of_any_width_give_the_bits_of_whole_runs(channels, groups, stride):
+    """Columns of runs beyond a tile are its neighbour's, or nobody's: whatever stands behind its pixels."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((2, 9, 27, channels)).astype("f2")
+    x[0, 0, 6, 1], x[1, 8, 26, channels - 1] = np.inf, np.nan
+    w = rng.standard_normal((channels, channels // groups, 3, 3)).astype("f2")
+    shape = small(n=2, c=channels, k=channels, h=9, w=27, groups=groups, stride=stride)
+    each = {"tile_p": 4, "tile_filters": max(8, channels // groups), "groups_tile": 2, "warp_groups": 1, "warps": 2,
+            "buffers": 3 - stride, "joined": 2 if channels // groups == 4 else 1}
+
+    def made(tile_q: int, strips: int) -> np.ndarray:
+        kernel = warpconv.specialize(shape, algorithm="taps", device="cpu",
+                                     settings={**each, "tile_q": tile_q, "strips": strips})
+        return kernel(x, w)
+
+    whole = made(16, 2)
+    for tile_q, strips in ((7, 1), (14, 2), (5, 2), (3, 1), (20, 2)):
+        np.testing.assert_array_equal(made(tile_q, strips), whole)
 
 
 def test_four_channels_of_nhwc_are_copied_without_registers():
@@ -203,7 +226,7 @@ def test_layers_of_few_channels_take_it_where_it_is_quickest(c, k, h, size, stri
 
 
 def test_one_tap_of_many_filters_in_nchw_is_left_to_others():
-    assert plan_layer(layer(24, 56, 1, 144, 1, 0, 1, "NCHW"), arch="sm_90a").spec.algorithm == "mma"
+    assert plan_layer(layer(24, 56, 1, 144, 1, 0, 1, "NCHW"), arch="sm_90a").spec.algorithm == "wgmma"
 
 
 # ---- what is computed

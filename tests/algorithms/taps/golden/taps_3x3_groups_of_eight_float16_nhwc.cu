@@ -2,12 +2,12 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,256 --filter 256,3,3 --padding 1 --groups 32 --dtype float16 --layout NHWC \
 //     --arch sm_90 --algorithm taps \
-//     --set tile_p=14 --set tile_q=8 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=7 \
+//     --set tile_p=7 --set tile_q=14 --set tile_filters=8 --set groups_tile=8 --set warp_groups=4 --set strips=7 \
 //     --set warps=2 --set buffers=2 --set vector=8 --set store_vector=8 --set min_blocks=4 --set joined=1
 //
 // layer  x[N, H, W, 256] * w[256, 8, 3, 3] -> y[N, P, Q, 256], stride 1, padding 1, groups 32, float16 NHWC
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 14 x 8 outputs x 8 filters of 8 groups, two taps an instruction, 2 warps a block, 51200 bytes of
+// plan   tiles of 7 x 14 outputs x 8 filters of 8 groups, two taps an instruction, 2 warps a block, 47104 bytes of
 //        shared memory
 // cost   a warp's 7 strips of 16 outputs x 8 filters of 4 groups: 76 warp loads, 56 shuffles, 8064 FMA a lane, about
 //        186 registers (direct: 8064 loads)
@@ -26,8 +26,8 @@ constexpr int R = 3;                            // filter rows
 constexpr int S = 3;                            // filter columns
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
-constexpr int TILE_P = 14;                      // output rows of a block's tile
-constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int TILE_P = 7;                       // output rows of a block's tile
+constexpr int TILE_Q = 14;                      // output columns of it
 constexpr int GROUPS_TILE = 8;                  // groups of it
 constexpr int BLOCKS = 1;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
@@ -35,23 +35,23 @@ constexpr int CHUNKS = 5;                       // of sixteen products of an out
 constexpr int STRIPS = 7;                       // of two runs of eight columns: what a warp has at once,
 constexpr int WARP_GROUPS = 4;                  // of so many groups
 constexpr int STRIPS_ACROSS = 1;                // strips side by side
-constexpr int STRIP_COLUMNS = 8;                // columns from one strip to the next
-constexpr int PARTNER_ROWS = 7;                 // rows from a strip's first run to its second
+constexpr int STRIP_COLUMNS = 16;               // columns from one strip to the next
+constexpr int PARTNER_COLUMNS = 8;              // columns from a strip's first run to its second
 constexpr int ITEMS = 2;                        // shares of a block, of all its groups
 constexpr int SETS = 3;                         // of lines of pixels: of a filter column and a cell each
 constexpr int LINES = 9;                        // of a set, each loaded once by a warp,
 constexpr int COLUMNS = 4;                      // matrices of 16 x 8 sums of a strip
 constexpr int WARPS = 2;                        // of a block
 constexpr int THREADS = 64;                     // of a block
-constexpr int HALO_ROWS = 16;                   // input rows that a tile's windows cover
-constexpr int HALO_COLUMNS = 10;                // input columns
+constexpr int HALO_ROWS = 9;                    // input rows that a tile's windows cover
+constexpr int HALO_COLUMNS = 16;                // input columns
 constexpr int OCTETS = 8;                       // places for cells of a pixel of all a block's groups, side by side
 constexpr int ROW = HALO_COLUMNS * CELL * OCTETS; // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
-constexpr int BUFFER = 10240;                   // elements of a tile's pixels there
+constexpr int BUFFER = 9216;                    // elements of a tile's pixels there
 constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
-constexpr int ROW_PIECES = 80;                  // of a row of pixels,
+constexpr int ROW_PIECES = 128;                 // of a row of pixels,
 constexpr int ROW_THREADS = 64;                 // threads that copy such a row,
 constexpr int ROWS_AT_ONCE = 1;                 // rows at a time
 constexpr int GROUP_FILTERS = 160;              // fours of elements: filters of a group in a block
@@ -214,10 +214,12 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll 1
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
+            const int first_row = 0;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
-            const int line_row = lane / 8 % 2 * PARTNER_ROWS;
-            const int line_column = lane % 8;
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run: the tile's last one for
+            // those beyond it
+            const int line_row = first_row;
+            const int line_column = lane / 8 % 2 * PARTNER_COLUMNS + lane % 8;
             float4 sums[STRIPS][COLUMNS] = {};
 #pragma unroll
             for (int g = 0; g < WARP_GROUPS; ++g) {
@@ -228,7 +230,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     uint4 lines[STRIPS_ACROSS][LINES];
 #pragma unroll
                     for (int a = 0; a < STRIPS_ACROSS; ++a)
-                        load_lines(lines[a], halo + pixel_at(line_row, line_column + a * STRIP_COLUMNS + s, octet));
+                        load_lines(lines[a],
+                            halo + pixel_at(line_row, min(line_column + a * STRIP_COLUMNS, TILE_Q - 1) + s, octet));
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
                         const int chunk = pair * R + r;
@@ -251,7 +254,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int a = 0; a < STRIPS_ACROSS; ++a)
                     load_last_lines(lines[a],
                         halo + lane / 16 * LINE
-                        + pixel_at(line_row, line_column + a * STRIP_COLUMNS + (SETS - 1), first_octet));
+                        + pixel_at(line_row, min(line_column + a * STRIP_COLUMNS, TILE_Q - 1) + (SETS - 1),
+                        first_octet));
 #pragma unroll
                 for (int i = 0; i < (R + 1) / 2; ++i) {
                     const int chunk = SETS / 2 * R + i;
@@ -269,6 +273,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            const int end_q = min(Q, tile.q + TILE_Q);          // runs go beyond the tile
 #pragma unroll
             for (int n = 0; n < COLUMNS; n += 4) {
                 // of this lane: two filters of each of four matrices before the exchange, after it the eight of one
@@ -278,8 +283,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                 for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
-                        const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
-                        const bool inside = p < P && q < Q;
+                        const int p = first_p + m, q = first_q + half * PARTNER_COLUMNS + lane / 4;
+                        const bool inside = p < P && q < end_q;
                         const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block) * K_GROUP + k;
                         unsigned words[4];
 #pragma unroll

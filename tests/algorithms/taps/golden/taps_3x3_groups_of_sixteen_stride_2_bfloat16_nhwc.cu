@@ -2,13 +2,13 @@
 // Emit it again with
 //   warpconv emit --input N,H,W,512 --filter 512,3,3 --stride 2,2 --padding 1 --groups 32 --dtype bfloat16 \
 //     --layout NHWC --epilogue bias --arch sm_90 --algorithm taps \
-//     --set tile_p=4 --set tile_q=8 --set tile_filters=16 --set groups_tile=4 --set warp_groups=2 --set strips=2 \
-//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=5 --set joined=1
+//     --set tile_p=4 --set tile_q=7 --set tile_filters=16 --set groups_tile=4 --set warp_groups=2 --set strips=2 \
+//     --set warps=2 --set buffers=1 --set vector=8 --set store_vector=8 --set min_blocks=6 --set joined=1
 //
 // layer  x[N, H, W, 512] * w[512, 16, 3, 3] -> y[N, P, Q, 512], stride 2, padding 1, groups 32, bfloat16 NHWC, then
 //        bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text
-// plan   tiles of 4 x 8 outputs x 16 filters of 4 groups, a tap an instruction, 2 warps a block, 39168 bytes of shared
+// plan   tiles of 4 x 7 outputs x 16 filters of 4 groups, a tap an instruction, 2 warps a block, 36864 bytes of shared
 //        memory
 // cost   a warp's 2 strips of 16 outputs x 16 filters of 2 groups: 66 warp loads, 16 shuffles, 4608 FMA a lane, about
 //        92 registers (direct: 4608 loads)
@@ -29,7 +29,7 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_TOP = 1;                      // rows of zeros above the image
 constexpr int PAD_LEFT = 1;                     // columns of zeros to the left of the image
 constexpr int TILE_P = 4;                       // output rows of a block's tile
-constexpr int TILE_Q = 8;                       // output columns of it
+constexpr int TILE_Q = 7;                       // output columns of it
 constexpr int GROUPS_TILE = 4;                  // groups of it
 constexpr int BLOCKS = 2;                       // times eight filters of a group in a tile
 constexpr int CELL = 8;                         // channels of a pixel that lie side by side in shared memory
@@ -49,14 +49,14 @@ constexpr int THREADS = 64;                     // of a block
 constexpr int HALO_ROWS = 9;                    // input rows that a tile's windows cover
 // sets of columns, those equal modulo the stride, which lie side by side
 constexpr int PHASES = 2;
-constexpr int PHASE_COLUMNS = 9;                // of a set in shared memory
-constexpr int PITCH = 18;                       // pixels of a row there
+constexpr int PHASE_COLUMNS = 8;                // of a set in shared memory
+constexpr int PITCH = 16;                       // pixels of a row there
 constexpr int OCTETS = 8;                       // places for cells of a pixel of all a block's groups, side by side
 constexpr int ROW = PITCH * CELL * OCTETS;      // elements from a row of pixels to the next in shared memory,
 constexpr int LINE = ROW;                       // from a line to the next
 constexpr int PIECE = 8;                        // channels that are copied at a time
 constexpr int PIXEL_PIECES = 8;                 // pieces of a pixel of all a block's groups
-constexpr int ROW_PIECES = 136;                 // of a row of pixels,
+constexpr int ROW_PIECES = 120;                 // of a row of pixels,
 constexpr int ROW_THREADS = 64;                 // threads that copy such a row,
 constexpr int ROWS_AT_ONCE = 1;                 // rows at a time
 constexpr int GROUP_FILTERS = 576;              // fours of elements: filters of a group in a block
@@ -185,7 +185,7 @@ prepare_filter(const element* __restrict__ w, element* __restrict__ filter) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 5)
+extern "C" __global__ void __launch_bounds__(THREADS, 6)
 taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filter,
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int H, int W, int P, int Q) {
     extern __shared__ __align__(128) element shared[];
@@ -209,7 +209,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run: the tile's last one for
+            // those beyond it
             const int line_row = (lane / 8 % 2 * PARTNER_ROWS) * STRIDE_H;
             const int line_column = lane % 8;
             float4 sums[STRIPS][COLUMNS] = {};
@@ -225,7 +226,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                         load_lines(lines[a],
                             halo
                             + pixel_at(line_row,
-                            line_column + a * STRIP_COLUMNS + s % PHASES * PHASE_COLUMNS + s / PHASES, octet));
+                            min(line_column + a * STRIP_COLUMNS, TILE_Q - 1) + s % PHASES * PHASE_COLUMNS + s / PHASES,
+                            octet));
 #pragma unroll
                     for (int r = 0; r < R; ++r) {
                         const int chunk = pair * R + r;
@@ -244,6 +246,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
                     }
                 }
             }
+            const int end_q = min(Q, tile.q + TILE_Q);          // runs go beyond the tile
 #pragma unroll
             for (int n = 0; n < COLUMNS; n += 4) {
                 // of this lane: two filters of each of four matrices before the exchange, after it the eight of one
@@ -262,7 +265,7 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
 #pragma unroll
                     for (int half = 0; half < 2; ++half) {
                         const int p = first_p + m + half * PARTNER_ROWS, q = first_q + lane / 4;
-                        const bool inside = p < P && q < Q;
+                        const bool inside = p < P && q < end_q;
                         const index_t at = ((tile.image * P + p) * Q + q) * K + (warp_group + block / BLOCKS) * K_GROUP
                             + k;
                         unsigned words[4];
