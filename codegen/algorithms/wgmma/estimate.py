@@ -70,6 +70,9 @@ BOX_CYCLES = 32.0               # of a box of planes besides its bytes (assumed)
 # Walks of windows beside filters that stay: of each pixel of a step, so much of it where a slice is half full, from a
 # stage's copies to its products, and of a step besides (40 plans of 5 layers, an H200, 2026-11-30)
 STAYS_PIXEL, STAYS_HALF, STAYS_LATENCY, STAYS_STEP = 4.0, 0.7, 1200.0, 60.0
+PLANE_PIXEL = 1.0               # of a tile of planes beside such filters, a pixel (90 plans of 13 layers of 16 to 144
+                                # channels, of which the plan that is chosen takes 1.02 times as long as the quickest in
+                                # the mean, an H200, 2026-11-30)
 STAYS_THIN, STAYS_UNEVEN = 1.2, 1.3     # of one tap, as THIN and UNEVEN (9 layers of more than half a slice)
 # float32 in two parts of float16
 SPLIT_PRODUCTS = 3              # of four
@@ -112,6 +115,8 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     steps = numbers.steps / options.splits
     each = SPLIT_SUM_CYCLES if split else SUM_CYCLES
     tile = math.ceil(steps) * step + TILE_CYCLES + each * numbers.matrices * numbers.shape.sums
+    if options.stays and options.form is Form.PLANES:
+        tile += PLANE_PIXEL * options.pixels
     if not split and spec.layout is Layout.NCHW and options.form is Form.HALO:
         tile += PLACES_CYCLES
     arithmetic = START_CYCLES + waves * tile
@@ -119,7 +124,7 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     # bytes that all blocks store at the end
     arithmetic += spec.dtype.itemsize * options.filters * options.pixels * min(tiles, chip) / cycle_bytes
     if options.stays:       # all filters, before the first product
-        arithmetic += numbers.steps * options.filters * ROW_BYTES / COPIED_BYTES
+        arithmetic += numbers.filter_tiles * numbers.steps * options.filters * ROW_BYTES / COPIED_BYTES
     if options.splits > 1:
         arithmetic += LAUNCH_CYCLES + 8 * shape.output_pixels * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
@@ -171,7 +176,7 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     """How many times as long few channels or filters take; mostly only where tiles are many."""
     channels, many = stored_channels(spec), tiles > spec.hardware.multiprocessors
     walks = options.form is Form.IM2COL and not is_one_tap(spec)
-    if options.stays and walks:
+    if options.stays and (walks or options.form is Form.PLANES):
         return 1.0
     if options.stays and 2 * channels > slice_of(spec) and (spec.dtype.is_half or spec.k >= slice_of(spec)):
         if channels * spec.dtype.itemsize % SECTOR_BYTES:

@@ -218,11 +218,9 @@ def buffer_sizes(options: WgmmaOptions) -> tuple[int, ...]:
 def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
     """``options`` with the largest buffer that is no larger than the one asked for, and nothing of the other form."""
     if options.form is Form.HALO:
-        options = replace(options, splits=1)
+        options = replace(options, splits=1, filter=Filter.STAGES)
     if options.form is not Form.HALO:
         options = replace(options, rows=1, columns=1, boxes=2, box=Box.TAPS, order=Order.PIXELS)
-    if options.form is not Form.IM2COL:
-        options = replace(options, filter=Filter.STAGES)
     if options.order is Order.PIXELS:
         options = replace(options, ring=2)
     sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
@@ -303,7 +301,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     staged, stored = is_staged(spec, options), resolved(spec, options).buffer
     box_rows, box_columns = box_of(spec, options) if halo else (1, 1)
     phases = phases_of(spec, options) if halo else (1, 1)
-    filter_bytes = options.filters * ROW_BYTES
+    filter_tiles, filter_bytes = -(-spec.k // options.filters), options.filters * ROW_BYTES
     planes_each = -(-columns // PLANE_PIXELS)
     all_planes = planes_each * (1 if shared_out else GROUPS)
     planes_bytes = step_channels(spec) * ROW_BYTES
@@ -317,7 +315,8 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         barriers = 2 * (options.boxes + options.stages)
     else:
         pixel_bytes = all_planes * planes_bytes if planes else options.pixels * ROW_BYTES
-        ring = options.stages * pixel_bytes + (slices * taps if options.stays else options.stages) * filter_bytes
+        kept = filter_tiles * slices * taps if options.stays else options.stages
+        ring = options.stages * pixel_bytes + kept * filter_bytes
         store_bytes = stored_bytes = stored * ROW_BYTES
         spare_rows = 0
         buffers_each, shared_buffer = min(2, matrices * (columns // stored)), False
@@ -338,7 +337,7 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
         store_units=store_units(spec, options), odd_matrices=columns % (4 * COLUMN_UNIT) != 0,
         odd_matrix=stored % 16 != 0,
         loads_residual=residual, matrices=matrices, group_filters=ROWS * matrices if shared_out else 0,
-        group_pixels=0 if shared_out else columns, filter_tiles=-(-spec.k // options.filters), slice=slice_,
+        group_pixels=0 if shared_out else columns, filter_tiles=filter_tiles, slice=slice_,
         slices=slices, steps=slices * taps, depth=STEP_BYTES // spec.dtype.itemsize, depths=depths, last_depths=last,
         taps=taps,
         pixel_bytes=pixel_bytes, filter_bytes=filter_bytes,

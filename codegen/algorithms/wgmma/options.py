@@ -32,7 +32,7 @@ class Box(enum.Enum):
 
 
 class Filter(enum.Enum):
-    """How filters come to shared memory, in the form im2col."""
+    """How filters come to shared memory, in the forms im2col and planes."""
 
     STAGES = "stages"       # with the pixels that they multiply, again for every tile
     STAYS = "stays"         # once, for all tiles of a block
@@ -59,7 +59,7 @@ class WgmmaOptions:
     box: Box = only(Box.TAPS, form=Form.HALO)
     order: Order = only(Order.PIXELS, form=Form.HALO)
     ring: int = only(2, order=Order.PLANES)
-    filter: Filter = only(Filter.STAGES, form=Form.IM2COL)
+    filter: Filter = only(Filter.STAGES, form=(Form.IM2COL, Form.PLANES))
 
     @property
     def by_columns(self) -> bool:

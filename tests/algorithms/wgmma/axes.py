@@ -29,13 +29,14 @@ TURNED = ((64, 48, 1, 16, 2, 2, 2), (128, 24, 1, 12, 1, 3, 1), (256, 40, 1, 40, 
 # (form, filters, pixels, stages) of 16 bits in NCHW: for 1x1 layers whose images are whole 16 bytes
 PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3), ("planes", 256, 32, 2),
           ("planes", 128, 160, 2))
-# (filter, filters, pixels, stages) of filters that stay in shared memory, of one tile
+# The same with filters that stay in shared memory, of one tile or several; and of pixels that are walked over
+PLANES_STAY = (("planes", "stays", 64, 64, 3), ("planes", "stays", 128, 160, 2), ("planes", "stays", 256, 32, 2))
 STAYS = (("stays", 64, 96, 3), ("stays", 128, 32, 2), ("stays", 256, 32, 2))
 AXES: Mapping[str, tuple] = {
     "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3), (1, 1, 1)), "channels": CHANNELS, "padding": PADDINGS,
     "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)),
-    "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES, *STAYS), "splits": (1, 2, 3)}
+    "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES, *PLANES_STAY, *STAYS), "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
 
@@ -43,6 +44,8 @@ def values(row: Row) -> dict[str, Any]:
     tile = row["tile"]
     if tile in PLANES:
         return {**dict(zip(("form", "filters", "pixels", "stages"), tile)), "splits": row["splits"]}
+    if tile in PLANES_STAY:
+        return {**dict(zip(("form", "filter", "filters", "pixels", "stages"), tile)), "splits": row["splits"]}
     if tile in STAYS:
         return {"form": "im2col", **dict(zip(("filter", "filters", "pixels", "stages"), tile)),
                 "splits": row["splits"]}
@@ -114,6 +117,10 @@ def variants() -> Iterable[Row]:
         yield dict(filter=(1, 1), channels=((8, 24, 1), (136, 8, 1), (72, 33, 1), (16, 136, 1))[i % 4], padding="valid",
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2], numerics="float32",
                    layout="NCHW", stride=1, dilation=1, tile=tile, splits=1 + (i % 4 == 1 and i > 5) * 2)
+    for i, tile in enumerate(PLANES_STAY * 2):
+        yield dict(filter=(1, 1), channels=((8, 24, 1), (72, 33, 1), (16, 136, 1), (16, 136, 1), (136, 8, 1))[i % 5],
+                   padding="valid", epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=DTYPES[1 + i % 2],
+                   numerics="float32", layout="NCHW", stride=1, dilation=1, tile=tile, splits=1)
     for i, tile in enumerate(STAYS * 3):        # filters that stay, of all types but split ones; as many as fit
         dtype, filters = ("float16", "bfloat16", "float32")[i // len(STAYS)], tile[1]
         nchw = i % 2 == 1 and (dtype == "float32" or tile[2] // (2 if filters == 64 else 1) % 32 == 0)

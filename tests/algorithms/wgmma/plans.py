@@ -47,6 +47,8 @@ def plans() -> dict[str, KernelPlan]:
                                                  form="im2col", filters=128, pixels=64, splits=4, stages=6),
         "wgmma_1x1_nchw_residual_float16": _wgmma(72, 136, 1, BIAS, RESIDUAL, RELU, layout="NCHW", form="planes",
                                                   filters=128, pixels=160, stages=4, splits=1),
+        "wgmma_1x1_nchw_filters_stay_float16": _wgmma(24, 144, 1, BIAS, h=56, layout="NCHW", form="planes",
+                                                      filter="stays", filters=64, pixels=256, stages=8, splits=1),
         "wgmma_1x1_nchw_7x7_bfloat16": _wgmma(160, 960, 1, BIAS, h=7, dtype="bfloat16", layout="NCHW", form="im2col",
                                               filters=64, pixels=256, stages=3, splits=1),
         "wgmma_3x3_nchw_halo_residual_float16": _wgmma(72, 136, 3, BIAS, RESIDUAL, RELU, h=14, padding=1,

@@ -65,7 +65,7 @@ def test_layers_that_are_refused_in_words(changes, arch, says):
     (dict(filters=256, pixels=208), "208 sums a thread"), (dict(stages=1), "stages = 1"),
     (dict(splits=10), "splits = 10 of 9 steps"), (dict(filters=128, pixels=256, stages=8), "bytes of shared memory"),
     (dict(form="halo", pixels=64, rows=9, columns=9), "9 x 9 outputs need 97 columns"),
-    (dict(filter="stays", splits=2), "filter = stays of 1 tiles of filters in 2 parts")])
+    (dict(filter="stays", splits=2), "filter = stays with splits = 2")])
 def test_plan_values_that_do_not_go_together(values, says):
     given = {"form": "im2col", "filters": 128, "pixels": 64, "stages": 4, "splits": 1, **values}
     with pytest.raises(UnsupportedSpec, match=says):

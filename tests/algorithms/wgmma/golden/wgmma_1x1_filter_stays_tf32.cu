@@ -124,17 +124,17 @@ __device__ __forceinline__ void fetch(unsigned char* ring, unsigned long long* f
 }
 
 // The products of a tile: a group's sums over all steps. Those of a step are under way while the next stage is waited
-// for; then the stage before is free.
+// for; then the stage before is free. `kept`: this tile's filters.
 __device__ __forceinline__ void multiply_tile(float (&sums)[MATRICES][SUMS], const unsigned char* ring,
-        unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity, int steps, int group,
-        int thread) {
+        const unsigned char* kept, unsigned long long* filled, unsigned long long* freed, int& stage, unsigned& parity,
+        int steps, int group, int thread) {
     int before = 0;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         wc_barrier_wait(filled + stage, parity);
         const unsigned char* const at = ring + stage * STAGE_BYTES;
         const unsigned long long filters =
-            wc_descriptor_rows_128(ring + FILTERS_AT + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
+            wc_descriptor_rows_128(kept + step * FILTER_BYTES + group * (GROUP_FILTERS * ROW_BYTES));
         const unsigned long long pixels = wc_descriptor_rows_128(at);
         wc_wgmma_fence();
 #pragma unroll
@@ -187,9 +187,9 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         wc_fence_proxy_async();
         wc_barrier_expect(filters_there, STEPS * FILTER_BYTES);
 #pragma unroll 1
-        for (int step = 0; step < STEPS; ++step)
-            wc_tma_load_3(shared + FILTERS_AT + step * FILTER_BYTES, &filter_map, filters_there, step % SLICES * SLICE,
-                step / SLICES, 0);
+        for (int box = 0; box < STEPS; ++box)
+            wc_tma_load_3(shared + FILTERS_AT + box * FILTER_BYTES, &filter_map, filters_there, box % SLICES * SLICE,
+                box / SLICES, 0);
         const Tile tile = tile_of(blockIdx.x);
 #pragma unroll 1
         for (int stage = 0; stage < FIRST_STAGES; ++stage)
@@ -220,7 +220,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
                 }
             }
             float sums[MATRICES][SUMS];
-            multiply_tile(sums, shared, filled, freed, stage, parity, STEPS, group, thread);
+            multiply_tile(sums, shared, shared + FILTERS_AT, filled, freed, stage, parity, STEPS, group, thread);
 
             // the sums to where they belong
 #pragma unroll

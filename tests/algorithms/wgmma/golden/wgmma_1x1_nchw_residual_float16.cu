@@ -2,7 +2,7 @@
 // Emit it again with
 //   warpconv emit --input N,72,H,W --filter 136,1,1 --dtype float16 --epilogue bias,residual,relu --arch sm_90a \
 //     --algorithm wgmma \
-//     --set form=planes --set filters=128 --set pixels=160 --set stages=4 --set splits=1
+//     --set form=planes --set filters=128 --set pixels=160 --set stages=4 --set splits=1 --set filter=stages
 //
 // layer  x[N, 72, H, W] * w[136, 72, 1, 1] -> y[N, 136, P, Q], stride 1, padding 0, float16, then bias, residual, relu
 //        N, H, W (and so P, Q) are arguments (H * W a multiple of 8); all else is a constant of the text
@@ -39,7 +39,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 160;                // pixels of a tile, all of one image
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
-constexpr int STAGE_BYTES = 40960;              // of shared memory
+constexpr int STAGE_BYTES = 40960;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
 constexpr int PLANES = 3;                       // times 64 pixels: a stage's,
@@ -219,6 +219,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * FILTER_TILES;
+    if (blockIdx.x >= tiles) return;        // the launch knows no images
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
@@ -227,14 +228,12 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        if (blockIdx.x < tiles) {
-            // the first copies of this block: the ring is empty, so there is nothing to wait for
-            wc_fence_proxy_async();
-            const Tile tile = tile_of(blockIdx.x, image_tiles);
+        // the first copies of this block: the ring is empty, so there is nothing to wait for
+        wc_fence_proxy_async();
+        const Tile tile = tile_of(blockIdx.x, image_tiles);
 #pragma unroll 1
-            for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, stage);
-        }
+        for (int stage = 0; stage < FIRST_STAGES; ++stage)
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, stage);
     }
     __syncthreads();
     if (threadIdx.x < 128) {

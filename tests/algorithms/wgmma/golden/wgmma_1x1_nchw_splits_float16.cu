@@ -1,7 +1,7 @@
 // warpconv 0.1.0: wgmma, float16. Generated from templates/wgmma/kernel.cu.jinja; do not edit.
 // Emit it again with
 //   warpconv emit --input N,528,H,W --filter 32,1,1 --dtype float16 --arch sm_90a --algorithm wgmma \
-//     --set form=planes --set filters=64 --set pixels=128 --set stages=4 --set splits=3
+//     --set form=planes --set filters=64 --set pixels=128 --set stages=4 --set splits=3 --set filter=stages
 //
 // layer  x[N, 528, H, W] * w[32, 528, 1, 1] -> y[N, 32, P, Q], stride 1, padding 0, float16
 //        N, H, W (and so P, Q) are arguments (H * W a multiple of 8); all else is a constant of the text
@@ -35,7 +35,7 @@ constexpr int DEPTH_CELLS = 2;                  // an instruction's 16 products 
 constexpr int TILE_PIXELS = 128;                // pixels of a tile, all of one image
 // of the ring: a slice of channels of the tile's pixels, and that of its filters
 constexpr int STAGES = 4;
-constexpr int STAGE_BYTES = 24576;              // of shared memory
+constexpr int STAGE_BYTES = 24576;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int SPLITS = 3;                       // blocks that share a sum
 constexpr int PLANE_CHANNELS = 64;              // channels of a step
@@ -175,6 +175,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const index_t pixels = (index_t)N * P * Q;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * SPLITS;
+    if (blockIdx.x >= tiles) return;        // the launch knows no images
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {
@@ -183,15 +184,13 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
             wc_barrier_init(freed + stage, GROUPS);
         }
         wc_fence_barrier_init();
-        if (blockIdx.x < tiles) {
-            // the first copies of this block: the ring is empty, so there is nothing to wait for
-            wc_fence_proxy_async();
-            const Tile tile = tile_of(blockIdx.x, image_tiles);
-            const int first_step = STEPS * (blockIdx.x % SPLITS) / SPLITS;
+        // the first copies of this block: the ring is empty, so there is nothing to wait for
+        wc_fence_proxy_async();
+        const Tile tile = tile_of(blockIdx.x, image_tiles);
+        const int first_step = STEPS * (blockIdx.x % SPLITS) / SPLITS;
 #pragma unroll 1
-            for (int stage = 0; stage < FIRST_STAGES; ++stage)
-                copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, first_step + stage);
-        }
+        for (int stage = 0; stage < FIRST_STAGES; ++stage)
+            copy_stage(shared + stage * STAGE_BYTES, filled + stage, &x_map, &filter_map, tile, first_step + stage);
     }
     __syncthreads();
     if (threadIdx.x < 128) {
