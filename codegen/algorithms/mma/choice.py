@@ -48,6 +48,8 @@ GROUP_SLOTS = 100.0         # of a further group of a block besides (assumed)
 # Cycles from a copy of planes to the next one, and of a multiprocessor for a row of a tile, by what divides an image's
 # pixels: copies of 16 bytes, two of 8, or pixels by way of registers
 PLANE_CYCLES = {8: 0.0, 4: 150.0, 1: 400.0}
+FEW_FILTERS, FEW_CYCLES = 16, 900.0     # in a tile: pixels by way of registers have no products to hide behind then,
+                            # and take so long (25 plans of 3 layers of 1 and 2 filters on 19^2, an H200, 2026-11-30)
 ROW_CYCLES = {8: 0.0, 4: 3.5, 1: 2.5}
 LAUNCH_CYCLES = 3900.0      # of the second launch of split tiles,
 PARTS_SHARE = {Layout.NHWC: 1.4, Layout.NCHW: 2.0}      # and times as long as a copy of their sums that these take
@@ -188,7 +190,8 @@ def _plane_cycles(spec: KernelSpec, options: MmaOptions, shape: ConvShape, block
     threads, chip = LANES * options.warps_m * options.warps_n, spec.hardware.multiprocessors
     steps = reduction_steps(spec, options) / options.splits
     waits = (options.tile_m * options.tile_k / cell_of(spec) / threads - 0.5) * steps
-    return (PLANE_CYCLES[unit] * waits * -(-blocks // (resident * chip))
+    each = FEW_CYCLES if unit == 1 and options.tile_n <= FEW_FILTERS else PLANE_CYCLES[unit]
+    return (each * waits * -(-blocks // (resident * chip))
             + ROW_CYCLES[unit] * options.tile_k * steps * -(-blocks // chip))
 
 
