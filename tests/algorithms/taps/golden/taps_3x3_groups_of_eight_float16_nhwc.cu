@@ -160,6 +160,7 @@ __device__ __forceinline__ void load_last_lines(uint2 (&lines)[LINES], const ele
 #pragma unroll
     for (int line = 0; line + 2 <= LINES; line += 2)
         wc_load_matrices_4(lines[line].x, lines[line].y, lines[line + 1].x, lines[line + 1].y, first + line * LINE);
+    // lanes 16 to 31 name places beyond the last line, which a load of two matrices does not look at
     wc_load_matrices_2(lines[LINES - 1].x, lines[LINES - 1].y, first + (LINES - 1) * LINE);
 }
 
@@ -216,8 +217,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_row = 0;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run: the tile's last one for
-            // those beyond it
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run; one beyond the tile, whose
+            // sums are not stored, gives way to the tile's last one where it is used
             const int line_row = first_row;
             const int line_column = lane / 8 % 2 * PARTNER_COLUMNS + lane % 8;
             float4 sums[STRIPS][COLUMNS] = {};

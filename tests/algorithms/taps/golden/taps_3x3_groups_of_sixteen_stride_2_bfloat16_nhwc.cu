@@ -209,8 +209,8 @@ taps_3x3(const unsigned short* __restrict__ x, unsigned short* __restrict__ filt
         for (int item = warp; item < ITEMS; item += WARPS) {
             const int of_block = item * WARP_GROUPS, warp_group = first_group + of_block;
             const int first_p = tile.p, first_q = tile.q;
-            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run: the tile's last one for
-            // those beyond it
+            // the pixel whose cells' addresses this lane gives to ldmatrix, of either run; one beyond the tile, whose
+            // sums are not stored, gives way to the tile's last one where it is used
             const int line_row = (lane / 8 % 2 * PARTNER_ROWS) * STRIDE_H;
             const int line_column = lane % 8;
             float4 sums[STRIPS][COLUMNS] = {};

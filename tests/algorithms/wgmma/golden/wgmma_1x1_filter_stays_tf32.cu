@@ -42,7 +42,7 @@ constexpr int STAGES = 4;                       // of the ring: a slice of a tap
 constexpr int STAGE_BYTES = 12288;              // of a stage
 constexpr int FIRST_STAGES = 2;                 // stages whose copies start before the first __syncthreads
 constexpr int FILTERS_AT = 49152;               // bytes before the filters
-constexpr int FILTER_BYTES = 32768;             // from one step's filters to the next step's
+constexpr int FILTER_BYTES = 32768;             // of a tile's filters in one step: from one step to the next
 constexpr int BARRIERS_AT = 114688;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -183,7 +183,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         wc_barrier_init(filters_there, 1);
         wc_fence_barrier_init();
-        // this block's filters, once, and its first pixels: the ring is empty, so there is nothing to wait for
+        // all filters, once, and this block's first pixels: the ring is empty, so there is nothing to wait for
         wc_fence_proxy_async();
         wc_barrier_expect(filters_there, STEPS * FILTER_BYTES);
 #pragma unroll 1

@@ -11,7 +11,7 @@
 // cost   a warp's 2048 outputs: 0 warp loads, 0 shuffles, 2048 FMA a lane, about 232 registers (direct: 1536 loads)
 //
 // A product of matrices on the tensor cores of four warps (wgmma): filters times output pixels, over all taps and
-// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 64 channels of pixels
+// channels. One thread of a block keeps the tensor memory accelerator (TMA) copying slices of 32 channels of pixels
 // into a ring in shared memory, beside which all filters stay; two groups of four warps multiply what has come. Blocks
 // take tiles until none is left. Pixels come from x as they lie there, those of a channel side by side.
 //
@@ -45,7 +45,7 @@ constexpr int PLANES_EACH = 2;                  // a group's
 constexpr int PLANES_BYTES = 4096;              // of 64 pixels, in all channels of a step
 constexpr int GROUP_BYTES = 8192;               // from one group's pixels to the next one's
 constexpr int PLANE_CELLS = 128;                // 16 bytes each: 16 channels of 64 pixels
-constexpr int FILTER_BYTES = 8192;              // from one step's filters to the next step's
+constexpr int FILTER_BYTES = 8192;              // of a tile's filters in one step: from one step to the next
 constexpr int BARRIERS_AT = 155648;             // where the barriers begin
 constexpr int THREADS = 384;                    // threads of a block
 constexpr int SIDE_THREADS = 256;               // threads of a block of the entries that prepare filters and arrays
@@ -204,7 +204,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         const unsigned short* __restrict__ bias, unsigned short* __restrict__ y, int N, int P, int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * FILTER_TILES;
-    if (blockIdx.x >= tiles) return;        // the launch knows no images
+    // the launch, which knows no images, may have more blocks than there are tiles
+    if (blockIdx.x >= tiles) return;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     unsigned long long* const filters_there = freed + STAGES;
@@ -215,7 +216,7 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         wc_barrier_init(filters_there, 1);
         wc_fence_barrier_init();
-        // this block's filters, once, and its first pixels: the ring is empty, so there is nothing to wait for
+        // all filters, once, and this block's first pixels: the ring is empty, so there is nothing to wait for
         wc_fence_proxy_async();
         wc_barrier_expect(filters_there, FILTER_TILES * FILTER_BYTES);
 #pragma unroll 1

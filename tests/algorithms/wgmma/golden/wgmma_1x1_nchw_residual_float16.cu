@@ -219,7 +219,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         int Q) {
     extern __shared__ __align__(1024) unsigned char shared[];
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * FILTER_TILES;
-    if (blockIdx.x >= tiles) return;        // the launch knows no images
+    // the launch, which knows no images, may have more blocks than there are tiles
+    if (blockIdx.x >= tiles) return;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {

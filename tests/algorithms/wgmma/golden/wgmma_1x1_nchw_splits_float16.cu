@@ -175,7 +175,8 @@ wgmma_1x1(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
     wc_launch_next();       // add_partial_sums may begin: it waits for the end of this launch
     const index_t pixels = (index_t)N * P * Q;
     const int image_tiles = (P * Q + TILE_PIXELS - 1) / TILE_PIXELS, tiles = N * image_tiles * SPLITS;
-    if (blockIdx.x >= tiles) return;        // the launch knows no images
+    // the launch, which knows no images, may have more blocks than there are tiles
+    if (blockIdx.x >= tiles) return;
     unsigned long long* const filled = (unsigned long long*)(shared + BARRIERS_AT);
     unsigned long long* const freed = filled + STAGES;
     if (threadIdx.x == 0) {

@@ -46,7 +46,7 @@ constexpr int TILE_PIXELS = 80;                 // pixels of a tile
 constexpr int STAGES = 6;                       // of the ring: a slice of a tap of the tile's pixels
 constexpr int STAGE_BYTES = 10240;              // of a stage
 constexpr int FILTERS_AT = 61440;               // bytes before the filters
-constexpr int FILTER_BYTES = 16384;             // from one step's filters to the next step's
+constexpr int FILTER_BYTES = 16384;             // of a tile's filters in one step: from one step to the next
 constexpr int STORE_PIXELS = 80;                // pixels of 64 filters that are stored at once
 constexpr int PARTS = 1;                        // such parts of a group's pixels
 constexpr int STORE_BYTES = 10240;              // of a buffer of them
@@ -195,7 +195,7 @@ wgmma_3x3(const __grid_constant__ TensorMap x_map, const __grid_constant__ Tenso
         }
         wc_barrier_init(filters_there, 1);
         wc_fence_barrier_init();
-        // this block's filters, once
+        // all filters, once
         wc_fence_proxy_async();
         wc_barrier_expect(filters_there, STEPS * FILTER_BYTES);
 #pragma unroll 1
