@@ -28,9 +28,9 @@ from warpconv.codegen.spec import KernelSpec
 
 from .choice import candidates, choice
 from .cycles import instructions
-from .geometry import (BLOCK, DEPTH, QUAD, RUNS, SLOTS, STORES, STRIP, WIDE, cell_of, has_whole_runs,
-                       is_copied, joined_spec, line_loads, matrices, most_joined, pixel_pieces,
-                       run_columns, takes_strips, widest_copy, widest_run)
+from .geometry import (BLOCK, DEPTH, QUAD, RUNS, SLOTS, STORES, STRIP, WIDE, cell_of, has_whole_runs, is_copied,
+                       joined_spec, line_loads, matrices, most_joined, pixel_pieces, run_columns, takes_strips,
+                       widest_copy, widest_run)
 from .numbers import (MOST_REGISTERS, SIDE_THREADS, TapsNumbers, has_registers, make_numbers, planned_registers,
                       resolved, shared_bytes)
 from .options import TapsOptions

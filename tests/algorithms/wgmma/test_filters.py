@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import warpconv
 from tests.algorithms.wgmma.test_wgmma import layer, on_cpu_device
+from warpconv.codegen.algorithms.wgmma.numbers import WgmmaNumbers
 from warpconv.codegen.algorithms.wgmma.options import Filter
+from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.select import plan_layer
+from warpconv.codegen.shape import ConvShape
 
 
 def test_filters_stay_where_zeros_fill_up_what_is_copied():
@@ -62,21 +67,28 @@ def test_tiles_of_filters_that_are_partly_empty(sizes, n, layout, tile):
                  ) == tile
 
 
-@on_cpu_device
-@pytest.mark.parametrize("sizes, n, tile", [
-    ((40, 16, 1, 144, 1, 0), 48, ("planes", 64, 64)), ((136, 20, 1, 65, 1, 0), 2, ("planes", 64, 64)),
-    ((24, 4, 1, 130, 1, 0), 5, ("planes", 128, 32)), ((72, 12, 1, 200, 1, 0), 16, ("im2col", 128, 16))])
-def test_several_tiles_of_filters_that_stay_make_the_same_bits(sizes, n, tile):
-    """More tiles than multiprocessors, and fewer: blocks without one, of a launch that knows no images."""
-    shape = layer(*sizes, n=n, layout="NCHW" if tile[0] == "planes" else "NHWC")
-    rng = np.random.default_rng(5)
-    x, w = rng.standard_normal(shape.input_shape).astype("f2"), rng.standard_normal(shape.weight_shape).astype("f2")
-    x = x if tile[0] == "planes" else x.transpose(0, 2, 3, 1).copy()
-    made = [warpconv.specialize(shape, algorithm="wgmma", device="cpu", settings={
-        **dict(zip(("form", "filters", "pixels"), tile)), "stages": 3, "splits": 1, "filter": filter})
-            for filter in ("stages", "stays")]
+def both_ways(shape: ConvShape, seed: int, precision: str = "float32", **values: Any) -> WgmmaNumbers:
+    """Runs a plan with filters that come in stages and with ones that stay: the same bits, all finite. What the second
+    has of numbers."""
+    rng, element = np.random.default_rng(seed), "f4" if shape.dtype is DType.FLOAT32 else "f2"
+    x, w = (rng.standard_normal(size).astype(element) for size in (shape.input_shape, shape.weight_shape))
+    x = x.transpose(0, 2, 3, 1).copy() if shape.layout is Layout.NHWC else x
+    made = [warpconv.specialize(shape, algorithm="wgmma", device="cpu", precision=precision, settings={
+        **values, "stages": 3, "splits": 1, "filter": filter}) for filter in ("stages", "stays")]
     stages, stays = (kernel(x, w) for kernel in made)
-    assert made[1].plan.numbers.filter_tiles > 1 and np.isfinite(stages).all() and (stages == stays).all()
+    assert made[1].plan.options.stays
+    assert np.isfinite(stages).all() and (stages == stays).all()
+    return made[1].plan.numbers
+
+
+@on_cpu_device
+@pytest.mark.parametrize("sizes, n, form, filters, pixels", [
+    ((40, 16, 1, 144, 1, 0), 48, "planes", 64, 64), ((136, 20, 1, 65, 1, 0), 2, "planes", 64, 64),
+    ((24, 4, 1, 130, 1, 0), 5, "planes", 128, 32), ((72, 12, 1, 200, 1, 0), 16, "im2col", 128, 16)])
+def test_several_tiles_of_filters_that_stay_make_the_same_bits(sizes, n, form, filters, pixels):
+    """More tiles than multiprocessors, and fewer: blocks without one, of a launch that knows no images."""
+    shape = layer(*sizes, n=n, layout="NCHW" if form == "planes" else "NHWC")
+    assert both_ways(shape, seed=5, form=form, filters=filters, pixels=pixels).filter_tiles > 1
 
 
 @on_cpu_device
@@ -85,16 +97,7 @@ def test_several_tiles_of_filters_that_stay_make_the_same_bits(sizes, n, tile):
     ("NCHW", "float32", (20, 13, 3, 85, 1, 1)), ("NHWC", "tf32", (20, 13, 3, 40, 1, 1))])
 def test_filters_that_stay_make_the_same_bits(layout, precision, sizes):
     """More tiles than the chip has multiprocessors: blocks have several."""
-    single = precision == "tf32"
-    shape = layer(*sizes, n=48, layout=layout, dtype="float32" if single else "float16")
-    rng = np.random.default_rng(3)
-    x, w = (rng.standard_normal(size).astype("f4" if single else "f2") for size in (shape.input_shape,
-                                                                                   shape.weight_shape))
-    x = x.transpose(0, 2, 3, 1).copy() if layout == "NHWC" else x
+    shape = layer(*sizes, n=48, layout=layout, dtype="float32" if precision == "tf32" else "float16")
     pixels = 32 if layout == "NCHW" else 16
-    made = [warpconv.specialize(shape, algorithm="wgmma", device="cpu", precision=precision, settings={
-        "form": "im2col", "filters": 128, "pixels": pixels, "stages": 3, "splits": 1, "filter": filter})
-            for filter in ("stages", "stays")]
-    stages, stays = (kernel(x, w) for kernel in made)
-    assert made[1].plan.options.stays and shape.output_pixels > 132 * pixels
-    assert np.isfinite(stages).all() and (stages == stays).all()
+    assert shape.output_pixels > 132 * pixels
+    both_ways(shape, seed=3, precision=precision, form="im2col", filters=128, pixels=pixels)
