@@ -286,6 +286,36 @@ def test_nvrtc_and_nvcc_report_the_same():
     assert one == other
 
 
+class _Unsteady:
+    """Stands in for NVRTC and one compilation by it: so many bytes are spilled by the first, the second and so on."""
+
+    version = "13.5"
+
+    def __init__(self, *spilled):
+        self.spilled, self.times = spilled, 0
+
+    def check_arch(self, arch):
+        pass
+
+    def compile(self, *_, **__):
+        lost = self.spilled[self.times]
+        self.times += 1
+        log = NVRTC_LOG.replace(" 0 bytes", f" {lost} bytes")
+        return b"%d" % self.times, None, log
+
+
+@pytest.mark.parametrize("spilled, kept, times", [((0,), b"1", 1), ((4, 0), b"2", 2), ((16, 4, 12), b"2", 3),
+                                                  ((4, 4, 4), b"1", 3), ((20,), b"1", 1), ((8, 20), b"1", 2)])
+def test_what_nvrtc_spills_slightly_is_compiled_again(monkeypatch, spilled, kept, times):
+    library = _Unsteady(*spilled)
+    monkeypatch.setattr(nvrtc, "find", lambda settings: "/some/libnvrtc.so.13")
+    monkeypatch.setattr(nvrtc, "_load", lambda where: library)
+    monkeypatch.setattr(nvrtc, "_compile", library.compile)
+    found = compilers.compile_source(SOURCE, arch="sm_90", kind=CompilerKind.NVRTC)
+    assert (found.cubin, library.times) == (kept, times)
+    assert found.entry("g").spill_stores == min(spilled)
+
+
 @real_compilers
 def test_local_memory_is_seen(kind):
     compiled = compilers.compile_source(LOCAL, arch="sm_90", kind=kind)
