@@ -61,7 +61,15 @@ SQUARE: tuple[tuple[str, int, tuple[tuple[int, int, int, int], ...], dict[str, A
     ("unet, 33 channels", 4, ((33, 128, 33, 3),), {}),
     ("vit", 32, ((3, 224, 768, 16),), {"stride": 16, "padding": 0}),
     ("vit, 14 x 14", 32, ((3, 224, 1024, 14),), {"stride": 14, "padding": 0}),
+    ("vit, 32 x 32", 32, ((3, 224, 768, 32),), {"stride": 32, "padding": 0}),
+    ("vit, 384", 16, ((3, 384, 768, 16),), {"stride": 16, "padding": 0}),
+    ("vit, one image", 1, ((3, 224, 768, 16),), {"stride": 16, "padding": 0}),
+    ("segment anything", 1, ((3, 1024, 768, 16),), {"stride": 16, "padding": 0}),
+    ("dinov2", 4, ((3, 518, 768, 14),), {"stride": 14, "padding": 0}),
     ("swin", 32, ((3, 224, 96, 4),), {"stride": 4, "padding": 0}),
+    ("pvt", 32, ((64, 56, 64, 8),), {"stride": 8, "padding": 0}),
+    ("pvt", 32, ((128, 28, 128, 4),), {"stride": 4, "padding": 0}),
+    ("pvt", 32, ((320, 14, 320, 2),), {"stride": 2, "padding": 0}),
     ("squeezenet", 32, ((64, 55, 16, 1), (16, 55, 64, 3), (512, 13, 1000, 1)), {}),
     ("resnet18", 1, ((64, 56, 64, 3),), {}), ("resnet18", 128, ((64, 56, 64, 3),), {}),
     ("cifar", 128, ((16, 32, 16, 3), (64, 8, 64, 3), (160, 32, 160, 3)), {}),
@@ -106,13 +114,16 @@ def layers(dtype: str, layout: str) -> Iterator[tuple[str, ConvShape]]:
               help="Only layers in this element type.")
 @click.option("--layout", "layouts", type=click.Choice(LAYOUTS), multiple=True, default=LAYOUTS,
               help="Only layers in this layout.")
+@click.option("--model", "models", multiple=True, help="Only layers of this one; several times for several.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Where the rows go.")
-def main(dtypes: tuple[str, ...], layouts: tuple[str, ...], file: Path | None) -> None:
+def main(dtypes: tuple[str, ...], layouts: tuple[str, ...], models: tuple[str, ...], file: Path | None) -> None:
     import torch
     torch.backends.cudnn.benchmark = True
     device = open_device("torch")
     chosen = [(dtype, layout, name, shape) for dtype in dtypes for layout in layouts
-              for name, shape in layers(dtype, layout)]
+              for name, shape in layers(dtype, layout) if not models or name in models]
+    if not chosen:
+        raise click.UsageError(f"no layer is of {', '.join(models)}")
     compile_ahead(device, [lambda shape=shape: plan_layer(shape, arch=device.arch) for *_, shape in chosen])
     rows = []
     for dtype, layout, name, shape in chosen:

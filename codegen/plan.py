@@ -370,6 +370,9 @@ class KernelPlan:
         Why the planner decided as it did.
     forward : KernelPlan, optional
         Of a data gradient that kernels of a forward layer make (adjoint.py): the plan of that layer.
+    product : KernelSpec, optional
+        The layer as the templates write it where that is another: of single pixels, where a step before makes windows
+        of them (parts/window_rows.py).
     """
 
     spec: KernelSpec
@@ -381,6 +384,7 @@ class KernelPlan:
     phrase: str
     notes: tuple[str, ...] = field(default=())
     forward: KernelPlan | None = None
+    product: KernelSpec | None = None
 
     def settings(self) -> dict[str, Any]:
         """The plan values as plain data: name -> number, bool or enum value."""

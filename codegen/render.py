@@ -95,8 +95,9 @@ def render(plan: KernelPlan, templates: Overlay | PurePath | str | None = None) 
 def _text(plan: KernelPlan, overlay: Overlay | None) -> str:
     made = environment() if overlay is None else _laid_over(overlay)
     written = plan.forward or plan      # whose kernels the text has
-    context = {"plan": plan, "spec": written.spec, "options": written.options, "numbers": written.numbers,
-               "arguments": written.program.arguments, "banner": banner_lines(plan, overlay)}
+    context = {"plan": plan, "spec": written.product or written.spec, "options": written.options,
+               "numbers": written.numbers, "arguments": written.program.arguments,
+               "banner": banner_lines(plan, overlay)}
     return tidy("\n".join(made.get_template(name).render(context) for name in plan.templates))
 
 

@@ -15,7 +15,7 @@ PLAIN = {"direct", "reuse", "im2win_basic"}
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 def test_no_layer_of_many_products_is_left_to_a_plain_kernel(dtype, layout):
     chosen = [(name, shape, select(shape, "sm_90").algorithm) for name, shape in elsewhere.layers(dtype, layout)]
-    assert len(chosen) == 125
+    assert len(chosen) == 133
     left = [(name, str(shape)) for name, shape, algorithm in chosen if algorithm in PLAIN and shape.reduction > 100
             and not (layout == "NCHW" and shape.k <= 3 and shape.r == 5)]
     assert not left

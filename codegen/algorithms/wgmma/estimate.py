@@ -14,14 +14,14 @@ import math
 
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import H200_CLOCK, LANES, LINE_BYTES, QUARTERS, SECTOR_BYTES
-from warpconv.codegen.parts import nchw_stores, nhwc_pass
+from warpconv.codegen.parts import nchw_stores, nhwc_pass, window_rows
 from warpconv.codegen.parts.wgmma import (CLOCK, COLUMN_CYCLES, COPIED_BYTES, FULL_RATE, LATENCY_CYCLES, MEMORY_SHARE,
                                           OVERLAPPED, ROW_BYTES, ROWS, START_CYCLES, STEP_CYCLES, SUM_CYCLES)
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
 
-from .numbers import (WgmmaNumbers, group_columns, is_one_tap, is_passed, is_sampled, make_numbers, slice_of,
-                      stage_taps, store_units, stored_channels)
+from .numbers import (WgmmaNumbers, group_columns, is_one_tap, is_passed, is_sampled, make_numbers, product_of,
+                      slice_of, stage_taps, store_units, stored_channels)
 from .options import Form, WgmmaOptions
 from .split import SplitNumbers, is_split, make_split_numbers
 
@@ -105,6 +105,7 @@ def places(options: WgmmaOptions, shape: ConvShape, flat: bool = False) -> int:
 
 def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Cycles of a layer: its tiles in waves of the chip's multiprocessors, or its bytes, whichever takes longer."""
+    layer, spec = spec, product_of(spec, options)
     split = is_split(spec)
     numbers = make_split_numbers(spec, options) if split else make_numbers(spec, options)
     chip = spec.hardware.multiprocessors
@@ -129,6 +130,8 @@ def cycles(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
         arithmetic += LAUNCH_CYCLES + 8 * shape.output_pixels * spec.k * options.splits / cycle_bytes
     memory = START_CYCLES + MEMORY_SHARE * shape.bytes_moved / cycle_bytes
     beside = _stores(spec, options, shape)
+    if options.unfolded:
+        beside += window_rows.cycles(layer, shape)
     if is_passed(spec, options):
         beside += nhwc_pass.cycles(spec, shape, is_sampled(spec, options))
     longer, lesser = max(arithmetic, memory), min(arithmetic, memory)
@@ -268,6 +271,7 @@ def _split_step(options: WgmmaOptions, numbers: SplitNumbers, active: float) -> 
 
 def instructions(spec: KernelSpec, options: WgmmaOptions, shape: ConvShape) -> float:
     """Issue slots of the whole chip while a layer runs."""
-    empty = spec.is_volume and 2 * spec.c <= slice_of(spec) and stage_taps(spec, options) == 1
+    product = product_of(spec, options)
+    empty = spec.is_volume and 2 * product.c <= slice_of(spec) and stage_taps(spec, options) == 1
     share = EMPTY_SLICES if empty else 1.0
     return share * QUARTERS * spec.hardware.multiprocessors * cycles(spec, options, shape) * H200_CLOCK / CLOCK

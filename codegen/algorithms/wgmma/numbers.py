@@ -8,16 +8,17 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.descriptors import MOST_BOX
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.options import DERIVED
-from warpconv.codegen.parts import nhwc_pass
+from warpconv.codegen.parts import nhwc_pass, window_rows
 from warpconv.codegen.parts.early import begins_early
 from warpconv.codegen.parts.nchw_stores import STORE_UNITS
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, FEWER_REGISTERS, GROUPS,
                                           MORE_REGISTERS, ROW_BYTES, ROWS, THREADS, WgmmaShape)
+from warpconv.codegen.parts.window_rows import WindowRows
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec
 
-from .options import Box, Filter, Form, Order, WgmmaOptions
+from .options import Box, Filter, Form, Order, WgmmaOptions, Window
 
 ALIGNMENT = 1024                # of what a swizzle walks through: eight rows
 STORED_FILTERS = 64             # of a buffer
@@ -41,7 +42,7 @@ class WgmmaNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
-    to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
+    before: NhwcPass | WindowRows | None    # the entry that brings x from NCHW to NHWC, or puts windows side by side
     shape: WgmmaShape
     multiply: str               # the primitive
     plain: bool                 # every pixel is one window: no walk
@@ -136,9 +137,14 @@ def column_unit(spec: KernelSpec, options: WgmmaOptions) -> int:
     return (4 if spec.layout is Layout.NCHW else 2) * COLUMN_UNIT
 
 
+def product_of(spec: KernelSpec, options: WgmmaOptions) -> KernelSpec:
+    """The layer as its product has it: where windows are rows, one of single pixels."""
+    return window_rows.product_of(spec) if options.unfolded else spec
+
+
 def stored_channels(spec: KernelSpec) -> int:
-    """Channels of a pixel as they are copied."""
-    return nhwc_pass.stored_channels(spec) if spec.layout is Layout.NCHW else spec.c
+    """Channels of a pixel as they are copied: whole 16 bytes, which only a pass fills up to."""
+    return nhwc_pass.stored_channels(spec)
 
 
 def depths_of(spec: KernelSpec, options: WgmmaOptions) -> tuple[int, int]:
@@ -165,12 +171,13 @@ def is_plain(spec: KernelSpec, options: WgmmaOptions) -> bool:
 
 def is_passed(spec: KernelSpec, options: WgmmaOptions) -> bool:
     """Whether x is brought to NHWC before the product."""
-    return spec.layout is Layout.NCHW and options.form is not Form.PLANES and not options.turned
+    return (spec.layout is Layout.NCHW and options.form is not Form.PLANES and not options.turned
+            and not options.unfolded)
 
 
 def is_sampled(spec: KernelSpec, options: WgmmaOptions) -> bool:
-    """Whether the pass to NHWC leaves pixels that no output reads: those of 1x1 filters that stride."""
-    return is_passed(spec, options) and is_plain(spec, options) and max(spec.stride) > 1
+    """Whether what comes before the product has a pixel for each output: of 1x1 filters that stride, and of windows."""
+    return options.unfolded or is_passed(spec, options) and is_plain(spec, options) and max(spec.stride) > 1
 
 
 def is_one_tap(spec: KernelSpec) -> bool:
@@ -221,6 +228,8 @@ def resolved(spec: KernelSpec, options: WgmmaOptions) -> WgmmaOptions:
         options = replace(options, splits=1, filter=Filter.STAGES)
     if options.form is not Form.HALO:
         options = replace(options, rows=1, columns=1, boxes=2, box=Box.TAPS, order=Order.PIXELS)
+    if options.form is not Form.IM2COL:
+        options = replace(options, window=Window.TAP)
     if options.order is Order.PIXELS:
         options = replace(options, ring=2)
     sizes = buffer_sizes(options) if spec.layout is Layout.NHWC else (group_columns(options),)
@@ -291,7 +300,7 @@ def plane_columns(spec: KernelSpec, options: WgmmaOptions) -> int:
 
 
 def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
-                 addition: tuple[Argument, ...] = (), passing: NhwcPass | None = None) -> WgmmaNumbers:
+                 addition: tuple[Argument, ...] = (), before: NhwcPass | WindowRows | None = None) -> WgmmaNumbers:
     """All numbers of plan values that fit together."""
     halo, planes, columns = options.form is Form.HALO, options.form is Form.PLANES, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
@@ -327,10 +336,10 @@ def make_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argum
     parts = columns // stored if not halo else 1
     residual = Epilogue.RESIDUAL in spec.epilogue and staged
     return WgmmaNumbers(
-        arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
-        multiply=(ACROSS if planes else MULTIPLY)[spec.dtype],
+        arguments=arguments, addition_arguments=addition, before=before,
+        shape=WgmmaShape.of(columns), multiply=(ACROSS if planes else MULTIPLY)[spec.dtype],
         plain=is_plain(spec, options), all_tiled=halo or planes or is_plain(spec, options),
-        early_product=passing is not None and passing.early, early_sums=options.splits > 1 and begins_early(spec),
+        early_product=before is not None and before.early, early_sums=options.splits > 1 and begins_early(spec),
         store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,
         guard_filters=spec.k % options.filters != 0, staged=staged,
         stores="staged" if staged else stores_from_registers(spec), shared_buffer=shared_buffer,

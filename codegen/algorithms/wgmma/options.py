@@ -38,6 +38,13 @@ class Filter(enum.Enum):
     STAYS = "stays"         # once, for all tiles of a block
 
 
+class Window(enum.Enum):
+    """What a step of the form im2col copies of a pixel's window."""
+
+    TAP = "tap"             # a slice of the channels of one tap, from x
+    ROW = "row"             # a slice of all that it has: windows that do not overlap, each put side by side before
+
+
 @dataclass(frozen=True)
 class WgmmaOptions:
     """Plan values. A tile has ``filters`` x ``pixels`` outputs; ``stages`` slices lie in the ring; ``splits`` blocks
@@ -45,7 +52,8 @@ class WgmmaOptions:
     ``columns`` outputs of an image, which ``pixels`` columns of the products hold, and ``boxes`` slices of pixels lie
     in a ring of their own, each ``box`` for all taps or for those of a filter column; in the ``order`` of planes they
     are split from ``ring`` boxes in another one. At most ``buffer`` pixels of outputs are stored at a time. In the form
-    ``planes``, of 1x1 layers of 16 bits in NCHW, a tile lies in one image."""
+    ``planes``, of 1x1 layers of 16 bits in NCHW, a tile lies in one image. ``window`` = row is for windows that do not
+    overlap, which a launch before writes as rows of a matrix."""
 
     form: Form = Form.IM2COL
     filters: int = 128
@@ -60,6 +68,7 @@ class WgmmaOptions:
     order: Order = only(Order.PIXELS, form=Form.HALO)
     ring: int = only(2, order=Order.PLANES)
     filter: Filter = only(Filter.STAGES, form=(Form.IM2COL, Form.PLANES))
+    window: Window = only(Window.TAP, form=Form.IM2COL)
 
     @property
     def by_columns(self) -> bool:
@@ -75,3 +84,8 @@ class WgmmaOptions:
     def turned(self) -> int:
         """Boxes in the ring of those that are turned; 0 where none are."""
         return self.ring if self.order is Order.PLANES else 0
+
+    @property
+    def unfolded(self) -> bool:
+        """Whether windows are rows."""
+        return self.window is Window.ROW

@@ -10,7 +10,8 @@ read (halo). The text is for sm_90a, the form of sm_90 that has these instructio
 In NCHW a launch before it brings x to NHWC, its channels filled up to 16 bytes; y is stored in NCHW from registers,
 by lanes that exchange sums first, so that what a store writes lies side by side. 1x1 layers of 16 bits and stride 1
 need no such launch: the pixels of a channel lie side by side, which the instruction takes of its second factor, too
-(planes).
+(planes). Windows that do not overlap may be written as rows of a matrix by a launch before the product, whose pixels
+they are then (patch embeddings).
 
 float32 elements are rounded to TF32 by the accelerator as they come (tf32), or scaled and
 split into two parts of float16 (fp16x3): filters ahead, pixels by warps of their own where they lie in shared memory,
@@ -27,32 +28,30 @@ from collections.abc import Iterable
 from warpconv.codegen.algorithm import Algorithm
 from warpconv.codegen.classes import replace
 from warpconv.codegen.descriptors import ALIGNMENT, C_TYPE, Descriptor
-from warpconv.codegen.dimension import IMAGE, OUTPUTS, Dimension, Length
+from warpconv.codegen.dimension import OUTPUTS, Dimension
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import LANES
-from warpconv.codegen.parts import nhwc_pass, split_sums
+from warpconv.codegen.parts import nhwc_pass, split_sums, window_rows
 from warpconv.codegen.parts.arguments import image_of, layer_arguments, named, outputs_of
 from warpconv.codegen.parts.early import begins_early
+from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.refusals import common_refusal
-from warpconv.codegen.parts.wgmma import (FLOATS, GROUPS, LEAST_STAGES, MOST_COLUMNS, ROW_BYTES, ROWS, TARGET,
-                                          float_units_refusal, walking)
-from warpconv.codegen.plan import (Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role,
-                                   Workspace)
+from warpconv.codegen.parts.wgmma import FLOATS, GROUPS, LEAST_STAGES, MOST_COLUMNS, ROWS, TARGET, float_units_refusal
+from warpconv.codegen.parts.window_rows import WindowRows
+from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Preparation, Program, Role, Workspace
 from warpconv.codegen.shape import ConvShape
-from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
+from warpconv.codegen.spec import KernelSpec, Numerics
 
-from .choice import (FILTERS, MOST_RING, candidates, choice, halo_refusal, most_columns, planes_refusal,
-                     stays_refusal)
+from .choice import FILTERS, MOST_RING, candidates, choice, halo_refusal, most_columns, planes_refusal, stays_refusal
 from .estimate import SPLIT_PRODUCTS, instructions
-from .numbers import (PLANE_PIXELS, ROW_UNIT, SIDE_THREADS, STORED_FILTERS, WgmmaNumbers, box_of, column_unit,
-                      group_columns, is_flat, is_passed, is_plain, is_sampled, is_staged, make_numbers,
-                      plane_columns, resolved, slice_boxes, slice_of, stage_taps,
-                      step_channels, store_units, stored_channels)
-from .options import Form, WgmmaOptions
+from .maps import FILTER, descriptors_of, window_refusal
+from .numbers import (ROW_UNIT, SIDE_THREADS, WgmmaNumbers, box_of, column_unit, group_columns, is_flat, is_passed,
+                      is_sampled, is_staged, make_numbers, product_of, resolved, slice_boxes, slice_of, store_units,
+                      stored_channels)
+from .options import Form, WgmmaOptions, Window
 from .split import SplitNumbers, is_split, make_split_numbers
 
-FILTER = "filter"               # the program's name for the prepared filter
 MOST_FILTER_BLOCKS = 1024
 
 
@@ -68,46 +67,63 @@ def supports(spec: KernelSpec) -> str | None:
     reason = common_refusal(spec, dtypes=(DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16),
                             layouts=(Layout.NHWC, Layout.NCHW),
                             numerics=FLOATS if single else (Numerics.FLOAT32,), residual=True, spatial=(2, 3))
-    return reason or _pixels(spec, WgmmaOptions()).refusal()
+    if reason is None and window_refusal(spec, WgmmaOptions(window=Window.ROW)) is None:
+        return None
+    return reason or window_refusal(spec, WgmmaOptions())
 
 
 def plan(spec: KernelSpec, options: WgmmaOptions) -> KernelPlan:
     """Raises UnsupportedSpec where plan values and spec do not go together."""
-    spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
-    refusal = supports(spec) or _tile_refusal(spec, options)
+    layer = spec = replace(spec, arch=TARGET) if spec.arch != TARGET else spec
+    refusal = supports(layer) or _tile_refusal(layer, options)
     if refusal is None:
-        options = resolved(spec, options)
-        refusal = _form_refusal(spec, options) or _fit_refusal(spec, options)
+        options = resolved(layer, options)
+        spec = product_of(layer, options)
+        refusal = window_refusal(layer, options) or _form_refusal(spec, options) or _fit_refusal(spec, options)
     if refusal is not None:
-        raise UnsupportedSpec(spec, refusal)
-    descriptors = _descriptors(spec, options)
-    arguments = _arguments(spec, options, descriptors)
-    split, staged, passed = options.splits > 1, is_staged(spec, options), is_passed(spec, options)
+        raise UnsupportedSpec(layer, refusal)
+    descriptors = descriptors_of(spec, options)
+    arguments = _arguments(layer, options, descriptors)
+    split, staged, early = options.splits > 1, is_staged(spec, options), begins_early(spec)
     written = (split_sums.SUMS,) if split else ("bias",) if staged else ("bias", "residual", "y")
     maps = [d.argument for d in descriptors]
     adding = named(arguments, split_sums.SUMS, "bias", "residual", "y", "N", *outputs_of(spec))
-    sampled = is_sampled(spec, options)
-    passing = named(arguments, "x", nhwc_pass.PIXELS, "N", *image_of(spec), *(outputs_of(spec) if sampled else ()))
-    early = begins_early(spec)
-    to_nhwc = nhwc_pass.make_pass(spec, passing, wide=True, sampled=sampled, early=early) if passed else None
+    before = _before(layer, options, arguments)
     numbers: WgmmaNumbers | SplitNumbers
     if is_split(spec):      # x and the filter by address, too: for outputs that are made anew
         taken = named(arguments, *maps, "x", FILTER, *written, "N", *image_of(spec), *outputs_of(spec))
-        numbers = make_split_numbers(spec, options, taken, adding if split else (), to_nhwc)
+        numbers = make_split_numbers(spec, options, taken, adding if split else (), before)
     else:
         taken = named(arguments, *maps, *written, "N", *outputs_of(spec))
-        numbers = make_numbers(spec, options, taken, adding if split else (), to_nhwc)
-    steps = ([nhwc_pass.launch(spec, passing, sampled)] if passed else []) + [_product(spec, options, numbers)]
-    product = len(steps) - 1
-    workspaces = [nhwc_pass.workspace(spec, product, sampled)] if passed else []
+        numbers = make_numbers(spec, options, taken, adding if split else (), before)
+    steps, workspaces = [_product(layer, options, numbers)], []
+    if isinstance(before, WindowRows):
+        steps.insert(0, window_rows.launch(layer, before))
+        workspaces.append(window_rows.workspace(layer, 1))
+    elif before is not None:
+        steps.insert(0, nhwc_pass.launch(spec, before.arguments, before.sampled))
+        workspaces.append(nhwc_pass.workspace(spec, 1, before.sampled))
     if split:
+        workspaces.append(split_sums.workspace(spec, options.splits, len(steps) - 1))
         steps.append(split_sums.launch(spec, adding, early))
-        workspaces.append(split_sums.workspace(spec, options.splits, product))
     program = Program(arguments=arguments, steps=tuple(steps), preparation=_preparation(spec, options, numbers),
                       descriptors=descriptors, workspaces=tuple(workspaces))
-    return KernelPlan(spec=spec, options=options, numbers=numbers,
+    return KernelPlan(spec=layer, options=options, numbers=numbers,
                       templates=("wgmma/split.cu.jinja" if is_split(spec) else "wgmma/kernel.cu.jinja",),
-                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(spec, options, numbers))
+                      program=program, cost=_cost(spec, options, numbers), phrase=_phrase(spec, options, numbers),
+                      product=spec if options.unfolded else None)
+
+
+def _before(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...]) -> NhwcPass | WindowRows | None:
+    """The launch that the product reads the pixels of, if there is one."""
+    if options.unfolded:
+        taken = named(arguments, "x", window_rows.WINDOWS, "N", *image_of(spec), *outputs_of(spec))
+        return window_rows.make_rows(spec, taken, begins_early(spec))
+    if not is_passed(spec, options):
+        return None
+    sampled = is_sampled(spec, options)
+    taken = named(arguments, "x", nhwc_pass.PIXELS, "N", *image_of(spec), *(outputs_of(spec) if sampled else ()))
+    return nhwc_pass.make_pass(spec, taken, wide=True, sampled=sampled, early=begins_early(spec))
 
 
 def _tile_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
@@ -167,81 +183,19 @@ def _fit_refusal(spec: KernelSpec, options: WgmmaOptions) -> str | None:
     if shared > spec.hardware.shared_block:
         return (f"{shared} bytes of shared memory for a block (at most {spec.hardware.shared_block}): fewer stages or "
                 "pixels" + (", or filter = stages" if options.stays else ""))
-    return next((reason for d in _descriptors(spec, options) if (reason := d.refusal()) is not None), None)
-
-
-def _pixels(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
-    """How x is copied."""
-    n, *image = (Length(by=(size,)) for size in (Dimension.N, *IMAGE[len(spec.taps)]))
-    if options.turned:
-        return _turned_boxes(spec, options)
-    of, channels = nhwc_pass.PIXELS if is_passed(spec, options) else "x", Length(each=stored_channels(spec))
-    made = Descriptor(argument="x_map", of=of, dtype=spec.dtype, sizes=(channels, *image[::-1], n), box=(),
-                      rounded=spec.numerics is Numerics.TF32)
-    each = slice_of(spec)
-    if options.form is Form.PLANES:
-        pixels = Length(by=(Dimension.H, Dimension.W))
-        return replace(made, sizes=(pixels, Length(each=spec.c), n), box=(PLANE_PIXELS, step_channels(spec), 1))
-    if options.form is Form.HALO:
-        rows, columns = box_of(spec, options)
-        *deep, down, across = spec.stride       # a box lies in one plane of a volume
-        planes = (1,) * len(deep)
-        return replace(made, box=(each, columns * across, rows * down, *planes, 1), strides=(across, down, *planes))
-    if is_plain(spec, options):
-        pixels = Length(by=nhwc_pass.pixels_of(spec, is_sampled(spec, options)))
-        return replace(made, sizes=(channels, pixels), box=(each, options.pixels))
-    return walking(replace(made, box=(each, options.pixels)), spec)
-
-
-def _turned_boxes(spec: KernelSpec, options: WgmmaOptions) -> Descriptor:
-    """How x is copied as NCHW has it: rows of pixels, the channels of a slice one behind another."""
-    rows, columns = box_of(spec, options)[0], plane_columns(spec, options)
-    image = IMAGE[len(spec.taps)]
-    n, *sizes = (Length(by=(size,)) for size in (Dimension.N, *image))
-    channels, slice_ = Length(each=spec.c), slice_of(spec)
-    box: tuple[int, ...] = (columns, rows, *(1 for _ in image[2:]))
-    if is_flat(spec, options):
-        sizes, box = [Length(by=image)], (columns,)
-    return Descriptor(argument="x_map", of="x", dtype=spec.dtype, sizes=(*sizes[::-1], channels, n),
-                      box=(*box, slice_, 1), swizzle=0)
-
-
-def _descriptors(spec: KernelSpec, options: WgmmaOptions) -> tuple[Descriptor, ...]:
-    """Those of pixels and filters, and of what is copied from and to the output's place."""
-    channels = Length(each=stored_channels(spec))
-    filters = Descriptor(argument="filter_map", of=FILTER, dtype=spec.dtype, box=(slice_of(spec), 1, options.filters),
-                         sizes=(channels, Length(each=math.prod(spec.taps)), Length(each=spec.k)),
-                         rounded=spec.numerics is Numerics.TF32)
-    if (several := 1 if is_split(spec) else stage_taps(spec, options)) > 1:     # taps follow each other
-        filters = replace(filters, box=(several * stored_channels(spec), options.filters),
-                          sizes=(Length(each=math.prod(spec.taps) * stored_channels(spec)), Length(each=spec.k)))
-    if is_split(spec):      # rows of both parts, of each filter, of each step
-        steps, row = make_split_numbers(spec, options).steps, ROW_BYTES // DType.FLOAT16.itemsize
-        filters = replace(filters, dtype=DType.FLOAT16, box=(row, options.filters, 1),
-                          sizes=(Length(each=row), Length(each=spec.k), Length(each=steps)))
-    outputs = Length(by=(Dimension.N, *OUTPUTS[len(spec.taps)]))
-    pixels = _pixels(spec, options)
-    found = [replace(pixels, windows=outputs) if spec.index_bits == 64 else pixels, filters]
-    if is_staged(spec, options):
-        n, p, q = Dimension.N, Dimension.P, Dimension.Q
-        if options.form is Form.HALO:
-            planes = Length(by=(n, Dimension.Z) if spec.is_volume else (n,))
-            sizes: tuple[Length, ...] = (Length(each=spec.k), Length(by=(q,)), Length(by=(p,)), planes)
-            box: tuple[int, ...] = (STORED_FILTERS, options.columns, options.rows, 1)
-        else:
-            sizes, box = (Length(each=spec.k), outputs), (STORED_FILTERS, options.buffer)
-        found.append(Descriptor(argument="y_map", of="y", dtype=spec.dtype, sizes=sizes, box=box))
-        if Epilogue.RESIDUAL in spec.epilogue:
-            found.append(replace(found[-1], argument="residual_map", of="residual"))
-    return tuple(found)
+    return next((reason for d in descriptors_of(spec, options) if (reason := d.refusal()) is not None), None)
 
 
 def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descriptor, ...]) -> tuple[Argument, ...]:
     """The layer's, aligned as descriptors ask, the prepared filter, the sums of split tiles, the descriptors."""
     multiples = dict.fromkeys((d.of for d in descriptors), ALIGNMENT)
-    if spec.layout is Layout.NCHW:      # the pass reads several pixels of x at a time; stores and residuals have units
+    if is_passed(spec, options):        # several elements of x are read at a time
+        multiples["x"] = ALIGNMENT
+    if options.unfolded:
+        multiples["x"] = spec.dtype.itemsize * window_rows.unit_of(spec)
+    if spec.layout is Layout.NCHW:      # stores and residuals have units
         unit = store_units(spec, options)[0] if options.splits == 1 else 1
-        multiples |= {"x": ALIGNMENT, "y": spec.dtype.itemsize * unit, "residual": spec.dtype.itemsize * unit}
+        multiples |= {"y": spec.dtype.itemsize * unit, "residual": spec.dtype.itemsize * unit}
     if options.turned and not is_flat(spec, options):
         multiples["W"] = ROW_UNIT
     arguments = tuple(replace(a, multiple_of=multiples[a.name]) if a.name in multiples else a
@@ -249,35 +203,39 @@ def _arguments(spec: KernelSpec, options: WgmmaOptions, descriptors: tuple[Descr
     arguments += (Argument(name=FILTER, role=Role.WORKSPACE, c_type=spec.w_dtype.c_name),)
     if is_passed(spec, options):
         arguments += (nhwc_pass.argument(spec),)
+    if options.unfolded:
+        arguments += (window_rows.argument(spec),)
     if options.splits > 1:
         arguments += (split_sums.argument(),)
     return arguments + tuple(Argument(name=d.argument, role=Role.DESCRIPTOR, c_type=C_TYPE) for d in descriptors)
 
 
-def _product(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Launch:
+def _product(layer: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Launch:
     """A block for each multiprocessor, or for each tile where there are fewer; tiles of one place's filters come side
     by side, so that their pixels are found in the cache."""
-    add = options.pixels - 1
+    spec, add = product_of(layer, options), options.pixels - 1
     tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], add=add, per=options.pixels,
                    times=numbers.filter_tiles * options.splits, limit=spec.hardware.multiprocessors)
     if options.form is not Form.IM2COL:     # blocks without a tile end at once
         tiles = Blocks(of=Dimension.N, by=OUTPUTS[len(spec.taps)], times=numbers.filter_tiles * options.splits,
                        limit=spec.hardware.multiprocessors)
-    return Launch(entry=spec.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
-                  arguments=tuple(a.name for a in numbers.arguments), shared_bytes=numbers.shared_bytes,
-                  early=numbers.to_nhwc is not None and numbers.to_nhwc.early)
+    names = window_rows.NAMES if options.unfolded else {}
+    return Launch(entry=layer.name, grid=(tiles, Blocks(), Blocks()), block=(numbers.threads, 1, 1),
+                  arguments=tuple(names.get(a.name, a.name) for a in numbers.arguments),
+                  shared_bytes=numbers.shared_bytes, early=numbers.before is not None and numbers.before.early)
 
 
 def _preparation(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Preparation:
-    """The filter as [filter][tap][channel], or in two parts as rows of [slice][tap][filter], a block a filter."""
+    """The filter as [filter][tap][channel], or in the order of windows in NCHW; or in two parts as rows of
+    [slice][tap][filter], a block a filter."""
     elements = spec.k * stored_channels(spec) * math.prod(spec.taps)
-    split = isinstance(numbers, SplitNumbers)
+    split, in_order_of_w = isinstance(numbers, SplitNumbers), options.unfolded and spec.layout is Layout.NCHW
     times = spec.k if split else -(-elements // SIDE_THREADS)
     grid = (Blocks(times=times, limit=MOST_FILTER_BLOCKS), Blocks(), Blocks())
     launch = Launch(entry="prepare_filter", grid=grid, block=(SIDE_THREADS, 1, 1), arguments=("w", FILTER))
     nbytes = numbers.prepared_bytes if isinstance(numbers, SplitNumbers) else spec.dtype.itemsize * elements
     return Preparation(steps=(launch,), buffer=Workspace(name=FILTER, bytes_each=nbytes),
-                       ordered=not split and stored_channels(spec) == spec.c)
+                       ordered=not split and not in_order_of_w and stored_channels(spec) == spec.c)
 
 
 def _cost(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | SplitNumbers) -> Cost:
@@ -299,7 +257,9 @@ def _phrase(spec: KernelSpec, options: WgmmaOptions, numbers: WgmmaNumbers | Spl
         tiles += " of an image in NCHW"
     split = f", sums in {options.splits} parts" if options.splits > 1 else ""
     threads = "a copying thread"
-    notes = ["whose filters stay"] * options.stays + ["factors rounded to TF32"] * (spec.numerics is Numerics.TF32)
+    notes = ["of windows that a launch before makes rows of"] * options.unfolded
+    notes += ["whose filters stay"] * options.stays
+    notes += ["factors rounded to TF32"] * (spec.numerics is Numerics.TF32)
     if isinstance(numbers, SplitNumbers):
         notes.append("factors in two parts of float16")
         threads = f"two copying threads, {numbers.splitters} splitting warps"

@@ -8,6 +8,7 @@ from warpconv.codegen.classes import dataclass
 from warpconv.codegen.parts.nhwc_pass import NhwcPass
 from warpconv.codegen.parts.wgmma import (BARRIER_BYTES, CELL_BYTES, COLUMN_UNIT, DEPTH, GROUPS, ROW_BYTES, ROWS,
                                           WARP_GROUP, WgmmaShape)
+from warpconv.codegen.parts.window_rows import WindowRows
 from warpconv.codegen.plan import Argument
 from warpconv.codegen.spec import Epilogue, KernelSpec, Numerics
 
@@ -36,7 +37,7 @@ class SplitNumbers:
 
     arguments: tuple[Argument, ...]             # of the product's entry
     addition_arguments: tuple[Argument, ...]    # of the entry that adds the sums of split tiles
-    to_nhwc: NhwcPass | None    # the entry that brings x from NCHW to NHWC
+    before: NhwcPass | WindowRows | None    # the entry that brings x from NCHW to NHWC, or puts windows side by side
     shape: WgmmaShape
     stores: str                 # the fragment that stores outputs,
     store_units: tuple[int, ...]    # pixels of a lane at once in NCHW: one
@@ -107,7 +108,8 @@ def is_split(spec: KernelSpec) -> bool:
 
 
 def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple[Argument, ...] = (),
-                       addition: tuple[Argument, ...] = (), passing: NhwcPass | None = None) -> SplitNumbers:
+                       addition: tuple[Argument, ...] = (),
+                       before: NhwcPass | WindowRows | None = None) -> SplitNumbers:
     """All numbers of plan values that fit together."""
     halo, columns = options.form is Form.HALO, group_columns(options)
     shared_out = options.filters >= GROUPS * ROWS           # filters, else pixels
@@ -135,8 +137,8 @@ def make_split_numbers(spec: KernelSpec, options: WgmmaOptions, arguments: tuple
     scales_from = floats_at + spec.k * taps * filled
     plain = is_plain(spec, options)
     return SplitNumbers(
-        arguments=arguments, addition_arguments=addition, to_nhwc=passing, shape=WgmmaShape.of(columns),
-        stores=stores_from_registers(spec), store_units=store_units(spec, options),
+        arguments=arguments, addition_arguments=addition, before=before,
+        shape=WgmmaShape.of(columns), stores=stores_from_registers(spec), store_units=store_units(spec, options),
         odd_matrices=columns % (4 * COLUMN_UNIT) != 0, splitting="turned" if options.turned else "in_place",
         flat=is_flat(spec, options), plain=plain,
         all_tiled=halo or plain, store_bias=Epilogue.BIAS in spec.epilogue and options.splits == 1,

@@ -32,11 +32,15 @@ PLANES = (("planes", 64, 64, 2), ("planes", 64, 192, 2), ("planes", 128, 96, 3),
 # The same with filters that stay in shared memory, of one tile or several; and of pixels that are walked over
 PLANES_STAY = (("planes", "stays", 64, 64, 3), ("planes", "stays", 128, 160, 2), ("planes", "stays", 256, 32, 2))
 STAYS = (("stays", 64, 96, 3), ("stays", 128, 32, 2), ("stays", 256, 32, 2))
+# (window, filters, pixels, stages) of windows that do not overlap, put side by side before
+WINDOW_ROWS = (("row", 64, 64, 2), ("row", 128, 96, 3), ("row", 256, 32, 2))
 AXES: Mapping[str, tuple] = {
-    "filter": ((1, 1), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3), (1, 1, 1)), "channels": CHANNELS, "padding": PADDINGS,
-    "epilogue": WITH_RESIDUAL, "dtype": DTYPES, "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
+    "filter": ((1, 1), (2, 2), (3, 3), (2, 3), (5, 2), (1, 9), (3, 2, 3), (1, 1, 1), (2, 2, 2)), "channels": CHANNELS,
+    "padding": PADDINGS, "epilogue": WITH_RESIDUAL, "dtype": DTYPES,
+    "numerics": ("float32", "fp16x3", "tf32"), "layout": LAYOUTS,
     "stride": (1, 2, (1, 3)), "dilation": (1, 2, (3, 1)),
-    "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES, *PLANES_STAY, *STAYS), "splits": (1, 2, 3)}
+    "tile": (*TILES, *BOXES, *COLUMN_BOXES, *TURNED, *PLANES, *PLANES_STAY, *STAYS, *WINDOW_ROWS),
+    "splits": (1, 2, 3)}
 SIZES: Mapping[str, tuple] = {"n": (1, 2, 5), "h": (1, 5, 9, 16), "w": (1, 7, 12, 19)}
 
 
@@ -48,6 +52,9 @@ def values(row: Row) -> dict[str, Any]:
         return {**dict(zip(("form", "filter", "filters", "pixels", "stages"), tile)), "splits": row["splits"]}
     if tile in STAYS:
         return {"form": "im2col", **dict(zip(("filter", "filters", "pixels", "stages"), tile)),
+                "splits": row["splits"]}
+    if tile in WINDOW_ROWS:
+        return {"form": "im2col", **dict(zip(("window", "filters", "pixels", "stages"), tile)),
                 "splits": row["splits"]}
     if len(tile) == 4:
         names = ("filters", "pixels", "stages", "buffer")
@@ -130,6 +137,15 @@ def variants() -> Iterable[Row]:
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=dtype,
                    numerics="tf32" if dtype == "float32" else "float32", layout="NCHW" if nchw else "NHWC",
                    stride=1 + i // 2 % 2, dilation=1 + i // 3 % 2, tile=tile, splits=1)
+    for i, tile in enumerate(WINDOW_ROWS * 5):  # and rows of windows, of each type filled up to 16 bytes or not
+        dtype, numerics = (("float16", "float32"), ("bfloat16", "float32"), ("float32", "tf32"),
+                           ("float32", "fp16x3"))[i % 4]
+        volume = i % 5 == 4 or numerics == "fp16x3"
+        yield dict(filter=(2, 2, 2) if volume else (2, 2), padding="valid", dilation=1, stride=2, tile=tile,
+                   channels=((3, 70, 1), (20, 40, 1), (72, 33, 1), (16, 136, 1), (24, 85, 1))[
+                       i % 5 if numerics == "float32" else 1 + i % 4],
+                   epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=dtype, numerics=numerics,
+                   layout=("NHWC", "NCHW")[i // 2 % 2], splits=1 + i // 6 % 2)
     for layout, tiles in (("NHWC", (*TILES, *BOXES, *COLUMN_BOXES)),
                           ("NCHW", (*BOXES, *TURNED, *TILES, *COLUMN_BOXES))):
         for i, tile in enumerate(tiles * 2):

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,40 --filter 240,1,1 --layout NHWC --precision tf32 --epilogue bias --arch sm_90a \
 //     --algorithm wgmma \
 //     --set form=im2col --set filters=256 --set pixels=96 --set stages=4 --set buffer=48 --set splits=1 \
-//     --set filter=stays
+//     --set filter=stays --set window=tap
 //
 // layer  x[N, H, W, 40] * w[240, 40, 1, 1] -> y[N, P, Q, 240], stride 1, padding 0, float32 NHWC, tf32 products, then
 //        bias

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,256 --filter 64,1,1 --layout NHWC --precision fp16x3 --epilogue residual \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=192 --set stages=4 --set buffer=48 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 256] * w[64, 256, 1, 1] -> y[N, P, Q, 64], stride 1, padding 0, float32 NHWC, fp16x3 products, then
 //        residual

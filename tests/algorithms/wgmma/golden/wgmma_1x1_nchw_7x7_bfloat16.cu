@@ -3,7 +3,7 @@
 //   warpconv emit --input N,160,H,W --filter 960,1,1 --dtype bfloat16 --epilogue bias --arch sm_90a \
 //     --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=256 --set stages=3 --set buffer=128 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, 160, H, W] * w[960, 160, 1, 1] -> y[N, 960, P, Q], stride 1, padding 0, bfloat16, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,100,H,W --filter 64,1,1 --stride 2,2 --precision fp16x3 --epilogue bias --arch sm_90a \
 //     --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=192 --set stages=4 --set buffer=96 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, 100, H, W] * w[64, 100, 1, 1] -> y[N, 64, P, Q], stride 2, padding 0, float32, fp16x3 products, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

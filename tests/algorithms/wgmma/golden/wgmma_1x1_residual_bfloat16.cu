@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,64 --filter 256,1,1 --dtype bfloat16 --layout NHWC --epilogue bias,residual,relu \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=192 --set stages=4 --set buffer=64 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 64] * w[256, 64, 1, 1] -> y[N, P, Q, 256], stride 1, padding 0, bfloat16 NHWC, then bias, residual,
 //        relu

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,72 --filter 85,3,3 --padding 2 --dilation 2,2 --dtype float16 --layout NHWC \
 //     --epilogue bias,residual --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=64 --set stages=4 --set buffer=32 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 72] * w[85, 72, 3, 3] -> y[N, P, Q, 85], stride 1, padding 2, dilation 2, float16 NHWC, then bias,
 //        residual

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,100,H,W --filter 136,3,3 --padding 1 --dtype float16 --epilogue bias,residual,relu \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=192 --set stages=4 --set buffer=192 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, 100, H, W] * w[136, 100, 3, 3] -> y[N, 136, P, Q], stride 1, padding 1, float16, then bias, residual,
 //        relu

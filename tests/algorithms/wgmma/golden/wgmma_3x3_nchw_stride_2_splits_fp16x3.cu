@@ -3,7 +3,7 @@
 //   warpconv emit --input N,99,H,W --filter 72,3,3 --stride 2,2 --padding 1 --precision fp16x3 --epilogue bias \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=96 --set stages=3 --set buffer=48 --set splits=3 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, 99, H, W] * w[72, 99, 3, 3] -> y[N, 72, P, Q], stride 2, padding 1, float32, fp16x3 products, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,512 --filter 512,3,3 --padding 1 --dtype bfloat16 --layout NHWC --epilogue bias \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=64 --set stages=6 --set buffer=64 --set splits=4 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 512] * w[512, 512, 3, 3] -> y[N, P, Q, 512], stride 1, padding 1, bfloat16 NHWC, then bias
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,48 --filter 96,3,3 --stride 2,2 --padding 1 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=80 --set stages=6 --set buffer=80 --set splits=1 \
-//     --set filter=stays
+//     --set filter=stays --set window=tap
 //
 // layer  x[N, H, W, 48] * w[96, 48, 3, 3] -> y[N, P, Q, 96], stride 2, padding 1, float16 NHWC, then bias, relu
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,100 --filter 72,3,3 --stride 2,2 --padding 1 --layout NHWC --precision fp16x3 \
 //     --epilogue bias,residual --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=64 --set pixels=96 --set stages=3 --set buffer=48 --set splits=3 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 100] * w[72, 100, 3, 3] -> y[N, P, Q, 72], stride 2, padding 1, float32 NHWC, fp16x3 products, then
 //        bias, residual

@@ -3,7 +3,7 @@
 //   warpconv emit --input N,H,W,100 --filter 128,3,3 --stride 2,2 --padding 1 --layout NHWC --precision tf32 \
 //     --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=192 --set stages=4 --set buffer=64 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, H, W, 100] * w[128, 100, 3, 3] -> y[N, P, Q, 128], stride 2, padding 1, float32 NHWC, tf32 products
 //        N, H, W (and so P, Q) are arguments; all else is a constant of the text

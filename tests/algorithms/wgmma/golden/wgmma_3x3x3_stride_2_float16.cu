@@ -3,7 +3,7 @@
 //   warpconv emit --input N,D,H,W,128 --filter 136,3,3,3 --stride 2,2,2 --padding 1 --dtype float16 --layout NHWC \
 //     --epilogue bias,relu --index-bits 32 --arch sm_90a --algorithm wgmma \
 //     --set form=im2col --set filters=128 --set pixels=96 --set stages=5 --set buffer=96 --set splits=1 \
-//     --set filter=stages
+//     --set filter=stages --set window=tap
 //
 // layer  x[N, D, H, W, 128] * w[136, 128, 3, 3, 3] -> y[N, Z, P, Q, 136], stride 2, padding 1, float16 NHWC, then bias,
 //        relu
