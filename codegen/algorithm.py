@@ -36,7 +36,8 @@ class Algorithm:
     2026-11-21), with wide's as 1. ``waits``: a further factor where the batch is known (codegen/batch.py): other
     algorithms' estimates are cycles there, in which waits are; fitted to 30 layers of float32 in NCHW (H100,
     2026-11-26). select() compares the product, ``slots``. ``lighter`` gives plan values that take
-    less workspace than these, or None. ``by_name``: in words why select() leaves the algorithm to those who ask for
+    less workspace than these, or None; ``leaner`` those that take fewer registers, for a kernel that spills however
+    many a thread may have. ``by_name``: in words why select() leaves the algorithm to those who ask for
     it, empty where it does not. ``follows``: plan values that follow from the others and the epilogue, and are not
     searched; those that were measured are left out where a layer has an epilogue. ``operation``: what its kernels
     compute; those of a forward layer serve the data gradient, too, where it is one (adjoint.py). ``float32``: the
@@ -57,6 +58,7 @@ class Algorithm:
     pace: float = 1.0
     waits: float = 1.0
     lighter: Callable[[KernelSpec, Any], Any | None] = lambda spec, options: None
+    leaner: Callable[[KernelSpec, Any], Any | None] = lambda spec, options: None
     by_name: str = ""
     follows: tuple[str, ...] = ()
     operation: Operation = Operation.FORWARD
@@ -64,7 +66,7 @@ class Algorithm:
     spatial: tuple[int, ...] = (2,)
 
     def __post_init__(self) -> None:
-        for name in ("supports", "defaults", "plan", "space", "estimate", "lighter"):
+        for name in ("supports", "defaults", "plan", "space", "estimate", "lighter", "leaner"):
             object.__setattr__(self, name, _declining(self.name, name, getattr(self, name)))
 
     def numerics_for(self, asked: Numerics, dtype: DType, products: int) -> Numerics:

@@ -34,6 +34,12 @@ def is_lanes_of_channels(shape: ConvShape) -> bool:
     return planes and shape.channels == 1 < shape.c and shape.layout is Layout.NHWC and shape.dtype.is_float
 
 
+def is_volume_of_lanes(shape: ConvShape) -> bool:
+    """The same of volumes, whose tiles are chosen for a power of two of them."""
+    return (shape.d is not None and shape.channels == 1 < shape.c and shape.layout is Layout.NHWC
+            and shape.dtype.is_float)
+
+
 def summed_batch(shape: ConvShape) -> int:
     """The images that shares of a filter's gradient are counted for: depthwise layers of few images in NHWC have as
     many as others, since a share is a block (H200, 2026-11-27: 192 channels, 28^2, 3x3, one image 7.7 us with 112
@@ -52,8 +58,8 @@ def _class_of(images: int) -> int:
 
 def batch_matters(shape: ConvShape) -> bool:
     """Whether a layer's choice knows its batch: floating-point layers with several channels a group, and depthwise ones
-    in NHWC."""
-    return shape.channels > 1 and shape.dtype.is_float or is_lanes_of_channels(shape)
+    in NHWC, images and volumes."""
+    return shape.channels > 1 and shape.dtype.is_float or is_lanes_of_channels(shape) or is_volume_of_lanes(shape)
 
 
 def shared_batch(shape: ConvShape) -> int:

@@ -256,8 +256,8 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
 
 def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
     """The plan with as many blocks less beside each other on a multiprocessor as give a thread more registers, or where
-    the compiler was told no number as many as the planned registers leave; None where its plan values say no such
-    number, or a thread has all that it can have."""
+    the compiler was told no number as many as the planned registers leave. Where its plan values say no such number, or
+    a thread has all that it can have: that with its algorithm's leaner values, or None."""
     launches = made.program.launches
     own = [launch for launch in launches if launch.entry == made.spec.name] or launches     # parts are added by others
     warps = max(-(-math.prod(launch.block) // LANES) for launch in own)
@@ -267,8 +267,16 @@ def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
     fewer = (less for less in range(blocks - 1, 0, -1)
              if thread_registers(warps, less) > thread_registers(warps, blocks))
     least = next(fewer, None)
+    values = {**made.settings(), "min_blocks": least}
+    if least is None:
+        forward = made.forward or made
+        options = _row(made.spec.algorithm).leaner(forward.spec, forward.options)
+        if options is None:
+            return None
+        values = {name: value for name, value in replace(forward, options=options).settings().items()
+                  if value != DERIVED or name != "min_blocks"}
     try:
-        return None if least is None else plan(made.spec, {**made.settings(), "min_blocks": least})
+        return plan(made.spec, values)
     except UnsupportedSpec:
         return None
 

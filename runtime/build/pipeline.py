@@ -30,7 +30,7 @@ from .templates import laid_over, source_of
 _log = logging.getLogger("warpconv.build")
 
 SOURCE, CUBIN, PTX = "kernel.cu", "kernel.cubin", "kernel.ptx"
-MOST_FEWER = 4  # times that a kernel which spills is compiled anew, each with fewer blocks on a multiprocessor
+MOST_FEWER = 5  # times that a kernel which spills is compiled anew, with fewer blocks on a multiprocessor or leaner
 FORM = "2"      # of what an entry notes: one of another form, which this version cannot read, is another entry
 
 
@@ -71,7 +71,8 @@ class Text:
                    no_spills=note["no_spills"])
 
     def with_fewer_blocks(self, settings: env.Settings) -> Text | None:
-        """The text of the same kernel with fewer blocks beside each other, if that leaves more registers."""
+        """The text of the same kernel with fewer blocks beside each other, if that leaves more registers, else with
+        leaner plan values, if there are any."""
         from warpconv.codegen.resolution import with_fewer_blocks
         plan = self.plan() if callable(self.plan) else self.plan
         fewer = None if plan is None else with_fewer_blocks(plan)
@@ -168,9 +169,10 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
     """The compiled kernel of a plan, or of a text, for a target (None: the CUDA compiler ``kind``, or that of the
     settings, with ``ptx`` or without). A hit in the disk cache renders nothing and starts no process.
 
-    Where compilers spill, the kernel is planned and compiled anew, up to four times, with fewer blocks beside each
+    Where compilers spill, the kernel is planned and compiled anew, up to five times, with fewer blocks beside each
     other on a multiprocessor (plan value ``min_blocks``), and so more registers for a thread, or with a number of them
-    where the compiler was told none; the first that does not spill is kept in the place of what was asked for.
+    where the compiler was told none, at last with leaner plan values where its algorithm has some; the first that does
+    not spill is kept in the place of what was asked for.
 
     Raises KernelNotBuilt where compiling is off and it is in no cache, ToolNotFound where there is no compiler,
     CompileError where the source is refused or, with WARPCONV_FAIL_ON_SPILLS, spills though its plan promises not to.
@@ -201,8 +203,8 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
             if (fewer := fewer.with_fewer_blocks(settings)) is None:
                 break
             if not _spills(meta := compiled(fewer, folder)):
-                _log.info("%s for %s spills and is built with min_blocks = %d", text.spec.name, text.spec.arch,
-                          fewer.settings["min_blocks"])
+                _log.info("%s for %s spills and is built with %s", text.spec.name, text.spec.arch, ", ".join(
+                    f"{name} = {value}" for name, value in fewer.settings.items() if text.settings.get(name) != value))
                 return meta
         return compiled(text, folder)           # no better with fewer blocks: as it was asked for
 

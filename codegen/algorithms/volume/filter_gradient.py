@@ -21,7 +21,7 @@ from warpconv.codegen.plan import Argument, Blocks, Cost, KernelPlan, Launch, Pr
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec, Operation
 
-from .filter_lanes import filter_lanes_numbers, filter_lanes_refusal, lanes_options
+from .filter_lanes import filter_lanes_numbers, filter_lanes_refusal, lanes_options, leaner_lanes
 from .filter_march import FilterMarchNumbers, march_refusal, march_numbers, march_options, registers_of
 from .filter_options import FilterGradientOptions
 from .lanes import FILTER_REGISTERS, MANY_TAPS, LanesNumbers, lane_demands
@@ -222,7 +222,12 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     return MARCH_PACE * steps * halo * (products + copies + each * (made.slots + 1))
 
 
+def leaner(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientOptions | None:
+    """``lanes`` with a smaller tile of outputs."""
+    return leaner_lanes(spec, options) if options.form is Form.LANES else None
+
+
 ALGORITHM = Algorithm(name="volume_filter",
                       summary="volumes: the filter's gradient, summed in a fixed order; any layer",
                       options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.FILTER_GRADIENT, spatial=(3,))
+                      estimate=estimate, leaner=leaner, operation=Operation.FILTER_GRADIENT, spatial=(3,))

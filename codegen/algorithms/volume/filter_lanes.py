@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpconv.codegen.classes import replace
 from warpconv.codegen.hardware import GRID_LIMIT, PORTABLE_SHARED
 from warpconv.codegen.shape import ConvShape
 from warpconv.codegen.spec import KernelSpec
@@ -64,3 +65,10 @@ def lanes_options(spec: KernelSpec, shape: ConvShape | None) -> FilterGradientOp
             # tiles of taps take turns: beside each other, of fewer chunks each, they take a third longer
             return shared_out(found, shape, tile, made.slots, made.filled // made.teams, made.teams)
     return None
+
+
+def leaner_lanes(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientOptions | None:
+    """The next smaller tile of outputs, or None."""
+    smaller = (replace(options, rows=rows, columns=columns) for rows, columns in TILES
+               if rows * columns < options.rows * options.columns)
+    return next((found for found in smaller if filter_lanes_refusal(spec, found) is None), None)

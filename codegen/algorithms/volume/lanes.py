@@ -32,6 +32,7 @@ class LanesNumbers:
     elements: int           # of the filter
     min_blocks: int = 1
     filled: int = 1         # teams of the same channels that the chip holds at a time
+    row_by_row: bool = False    # whether rows of x are loaded one after the other
 
 
 def lanes_numbers(spec: KernelSpec, options: Any, taps: tuple[int, ...]) -> LanesNumbers:

@@ -8,11 +8,13 @@ import math
 from collections.abc import Iterable
 
 from warpconv.codegen.algorithm import Algorithm
+from warpconv.codegen.batch import assumed_batch
 from warpconv.codegen.classes import replace
 from warpconv.codegen.dimension import Dimension
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import BLOCK_THREADS, GRID_LIMIT, LANES, PORTABLE_SHARED, QUARTERS
+from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts.arguments import demanding, layer_arguments
 from warpconv.codegen.parts.occupancy import blocks_refusal, held_blocks, largest_divisor, step_registers
 from warpconv.codegen.parts.refusals import BORDERS, FLOATS, common_refusal, integer_border
@@ -24,7 +26,7 @@ from .lanes import (HELD_REGISTERS, MANY_TAPS, LanesNumbers, as_held, lane_deman
                     lanes_refusal, team_of)
 from .numbers import (LoopsNumbers, MarchNumbers, load_demands, load_vectors, march_numbers, past_registers,
                       registers_of, slots_of, vectors_refusal)
-from .options import Form, VolumeOptions
+from .options import Form, TapRows, VolumeOptions
 
 THREADS = 256
 FEWER_THREADS = 128         # where registers hold no two blocks of THREADS: while one waits, another adds
@@ -45,7 +47,11 @@ MARCH_PACE = 2.2
 # one, and take three times as long (H200, 2026-11-26). Of stride 1 none was measured with so few.
 FULL_WARPS = 1.5
 TILES = ((4, 4), (2, 4), (1, 4), (1, 2), (1, 1))        # rows and columns of a thread, the best first,
-LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes
+LANE_TILES = TILES[0], TILES[1], (1, 8), *TILES[2:]     # and of a team of lanes,
+LOOP_TILES = TILES[2:]                                  # of which a loop goes through the rows of
+LANE_WARPS, LEAST_COLUMNS = 1.9, 2                      # warps of a quarter that tiles are taken for, columns of those
+LOOP_REGISTERS = 12                                     # besides those of its sums and pixels
+MOST_TAPS_AHEAD = 16        # of a plane: beyond, rows are loaded one by one, which takes no longer (28 layers, an H200)
 
 
 def supports(spec: KernelSpec) -> str | None:
@@ -73,13 +79,30 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> VolumeOptions:
 
 
 def _lanes(spec: KernelSpec, shape: ConvShape | None) -> VolumeOptions | None:
+    """The largest tile of a team with which the chip's quarters have LANE_WARPS each, else the smallest of two columns:
+    64 channels, 5x5x5 with stride 2 on 16 x 28^2, four images, float32, take 15.6 us for 87 by tiles of 4 x 4, in
+    float16 15.2 for 36.8; 3x3x3 with stride 2 on 56^2 18.5 for 28.2 (28 layers, an H200, 2026-12-01)."""
     lanes, teams, vector = team_of(spec)
+    taken = None
     for rows, columns in LANE_TILES[vector - 1:]:       # the largest is too large for two channels
         found = VolumeOptions(form=Form.LANES, block_size_x=lanes, block_size_y=teams, rows=rows, columns=columns,
                               lane_vector=vector)
-        if _refusal(spec, found) is None:
-            return replace(found, chunks=_chunks_of_lanes(spec, found, shape))
-    return None
+        if _refusal(spec, found) is not None:
+            continue
+        if taken is not None and columns < LEAST_COLUMNS:
+            break
+        taken = found
+        quarters = QUARTERS * spec.hardware.multiprocessors
+        if shape is None or _warps_of_lanes(spec, found, shape) >= LANE_WARPS * quarters:
+            break
+    return taken and replace(taken, chunks=_chunks_of_lanes(spec, taken, shape))
+
+
+def _warps_of_lanes(spec: KernelSpec, options: VolumeOptions, shape: ConvShape) -> float:
+    """That have work, where no depth is cut."""
+    teams = -(-spec.k // (options.block_size_x * options.lane_vector))
+    tiles = -(-shape.p // options.rows) * -(-shape.q // options.columns)
+    return assumed_batch(shape) * tiles * teams * options.block_size_x / LANES
 
 
 def _chunks_of_lanes(spec: KernelSpec, options: VolumeOptions, shape: ConvShape | None) -> int:
@@ -168,11 +191,13 @@ def _arguments(spec: KernelSpec, options: VolumeOptions) -> tuple[Argument, ...]
 
 
 def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
-    made = lanes_numbers(spec, options, spec.taps)
-    registers = max(lane_registers(options, made, 2) + step_registers(spec, options.rows * options.columns),
-                    WIDE_REGISTERS if max(spec.stride) > 1 or max(spec.taps) >= MANY_TAPS else 0)
+    made, loops = lanes_numbers(spec, options, spec.taps), options.tap_rows is TapRows.LOOP
+    wide = not loops and (max(spec.stride) > 1 or max(spec.taps) >= MANY_TAPS)
+    registers = max(lane_registers(options, made, 1) + LOOP_REGISTERS if loops else lane_registers(options, made, 2),
+                    WIDE_REGISTERS if wide else 0) + step_registers(spec, options.rows * options.columns)
     shared = 4 * spec.reduction * made.team_channels
-    made = as_held(spec, options, made, registers, shared)
+    made = replace(as_held(spec, options, made, registers, shared),
+                   row_by_row=not loops and math.prod(spec.taps[1:]) > MOST_TAPS_AHEAD)
     demands = lane_demands(spec, options, "x", "y", "residual")
     arguments = demanding(layer_arguments(spec), demands)
     down, across = options.rows, options.columns
@@ -183,14 +208,21 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
                      add=down * across * made.teams - 1, per=down * across * made.teams, limit=GRID_LIMIT[0]),
               Blocks(times=-(-spec.k // made.team_channels), limit=GRID_LIMIT[1]), Blocks()))
     outputs = down * across * options.lane_vector
+    looped = ", row after row of taps" if loops else ""
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/lanes.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
         phrase=f"teams of {made.lanes} lanes of {options.lane_vector} channels walk down the planes, each with {down} "
-               f"x {across} outputs in {made.slots} output planes, {made.teams} teams a block",
-        cost=Cost(unit=f"32 x {outputs} outputs of a plane", warp_loads=made.rows_read * made.columns_read, shuffles=0,
-                  fma=outputs * spec.reduction, registers=registers, direct_loads=outputs * spec.reduction,
+               f"x {across} outputs in {made.slots} output planes{looped}, {made.teams} teams a block",
+        cost=Cost(unit=f"32 x {outputs} outputs of a plane", shuffles=0, fma=outputs * spec.reduction,
+                  warp_loads=_rows_loaded(spec, options, made) * made.columns_read, registers=registers,
+                  direct_loads=outputs * spec.reduction,
                   no_spills=registers <= WIDE_REGISTERS and max(spec.taps) < MANY_TAPS and options.lane_vector == 1))
+
+
+def _rows_loaded(spec: KernelSpec, options: VolumeOptions, made: LanesNumbers) -> int:
+    """Of x, for a plane's taps."""
+    return spec.r * options.rows if options.tap_rows is TapRows.LOOP else made.rows_read
 
 
 def _plan_loops(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
@@ -250,9 +282,9 @@ def _lanes_refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     refusal = lanes_refusal(spec, options)
     if refusal is not None:
         return refusal
-    made = lanes_numbers(spec, options, spec.taps)
-    registers = lane_registers(options, made, 2)
-    products = options.rows * options.columns * options.lane_vector * spec.reduction
+    made, loops = lanes_numbers(spec, options, spec.taps), options.tap_rows is TapRows.LOOP
+    registers = lane_registers(options, made, 1 if loops else 2)
+    products = options.rows * options.columns * options.lane_vector * spec.reduction // (spec.r if loops else 1)
     shared, most = 4 * spec.reduction * made.team_channels, min(PORTABLE_SHARED, spec.hardware.shared_block)
     held = LANE_REGISTERS if max(spec.taps) < MANY_TAPS else HELD_REGISTERS
     if registers > held:
@@ -264,6 +296,15 @@ def _lanes_refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     return None
 
 
+def leaner(spec: KernelSpec, options: VolumeOptions) -> VolumeOptions | None:
+    """``lanes`` with a loop over rows of taps, of tiles of one row."""
+    if options.form is not Form.LANES or options.tap_rows is TapRows.LOOP:
+        return None
+    tiles = (replace(options, rows=rows, columns=columns, tap_rows=TapRows.LOOP, min_blocks=DERIVED)
+             for rows, columns in LOOP_TILES if columns <= options.columns)
+    return next((found for found in tiles if _refusal(spec, found) is None), None)
+
+
 def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
     own = defaults(spec)
     if own.form is Form.LOOPS:
@@ -271,8 +312,9 @@ def space(spec: KernelSpec) -> Iterable[VolumeOptions]:
     if own.form is Form.LANES:
         return [options for rows, columns in LANE_TILES for teams in {own.block_size_y, 2 * own.block_size_y}
                 for chunks in (1, 2, 4, 8) for vector in {1, own.lane_vector}
+                for tap_rows in (TapRows if spec.r >= MANY_TAPS else (own.tap_rows,))
                 if _refusal(spec, options := replace(own, rows=rows, columns=columns, block_size_y=teams, chunks=chunks,
-                                                     lane_vector=vector)) is None]
+                                                     lane_vector=vector, tap_rows=tap_rows)) is None]
     found = [replace(own, rows=rows, columns=columns, block_size_x=width, block_size_y=threads // width, chunks=chunks,
                      k_tile=k_tile, vector=vector, load_vector=load, stages=stages)
              for rows, columns in TILES[:3] for width in (8, 16, 32) for threads in (128, 256)
@@ -291,7 +333,7 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
     options: VolumeOptions = plan.options
     if options.form is Form.LANES:
         lanes: LanesNumbers = plan.numbers
-        loads = 5 * lanes.rows_read * lanes.columns_read / (options.rows * options.columns)
+        loads = 5 * _rows_loaded(plan.spec, options, lanes) * lanes.columns_read / (options.rows * options.columns)
         return outputs / 32 * (shape.reduction * 1.25 + (20 + loads) / options.lane_vector)
     made: MarchNumbers = plan.numbers
     each = options.rows * options.columns * options.k_tile
@@ -313,4 +355,4 @@ def _warps_of_quarter(plan: KernelPlan, shape: ConvShape) -> float:
 
 ALGORITHM = Algorithm(name="volume", summary="volumes: a block walks along the depth, each plane is read about once",
                       options=VolumeOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, spatial=(3,))
+                      estimate=estimate, leaner=leaner, spatial=(3,))

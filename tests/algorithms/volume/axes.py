@@ -18,9 +18,9 @@ LAYER: Mapping[str, tuple] = {
 AXES: Mapping[str, tuple] = {
     **LAYER, "dtype": DTYPES + PIXELS, "weight_dtype": WEIGHTS, "out_dtype": OUTPUTS, "cast": CASTS,
     "epilogue": WITH_RESIDUAL, "form": ("march", "lanes", "loops"),
-    "team": ((32, 4), (16, 2), (8, 4)), "lane_vector": (1, 2), "block": ((32, 8), (8, 16), (4, 8)),
-    "tile": ((1, 1), (1, 2), (2, 4), (4, 4)), "k_tile": (1, 2, 3), "chunks": (1, 3), "stages": (2, 3),
-    "vector": (1, 2, 4), "load_vector": (1, 4)}
+    "team": ((32, 4), (16, 2), (8, 4)), "lane_vector": (1, 2), "tap_rows": ("unrolled", "loop"),
+    "block": ((32, 8), (8, 16), (4, 8)), "tile": ((1, 1), (1, 2), (2, 4), (4, 4)),
+    "k_tile": (1, 2, 3), "chunks": (1, 3), "stages": (2, 3), "vector": (1, 2, 4), "load_vector": (1, 4)}
 DATA_AXES: Mapping[str, tuple] = {**LAYER, "dtype": DTYPES, "threads": (32, 256)}
 FILTER_AXES: Mapping[str, tuple] = {
     **LAYER, "dtype": DTYPES, "taps": ("all", "plane", "row", "one"), "chunks": (1, 3, 20),
@@ -46,7 +46,7 @@ def values(row: Row) -> dict[str, Any]:
     found = {"form": row["form"], **dict(zip(("block_size_x", "block_size_y"), block))}
     if row["form"] == "lanes":
         found.update(zip(("rows", "columns"), row["tile"]))
-        found.update((name, row[name]) for name in ("chunks", "lane_vector"))
+        found.update((name, row[name]) for name in ("chunks", "lane_vector", "tap_rows"))
     if row["form"] == "march":
         found.update(zip(("rows", "columns"), row["tile"]))
         found.update((name, row[name]) for name in ("k_tile", "chunks", "stages", "vector", "load_vector"))
@@ -74,8 +74,11 @@ def variants() -> Iterable[Row]:
     """Both forms with the ways to load and store."""
     one = {**ONE, "weight_dtype": None, "out_dtype": None, "cast": "nearest", "epilogue": (), "form": "march",
            "block": (8, 16), "tile": (2, 4), "k_tile": 1, "chunks": 1, "stages": 2, "vector": 1,
-           "load_vector": 1, "team": (8, 4), "lane_vector": 1}
+           "load_vector": 1, "team": (8, 4), "lane_vector": 1, "tap_rows": "unrolled"}
     for changes in (
+            {"form": "lanes", "layout": "NHWC", "channels": (6, 6, 6), "dtype": "bfloat16", "lane_vector": 2,
+             "tap_rows": "loop", "filter": (3, 5, 5), "dilation": (1, 2, 2)},
+            {"form": "lanes", "layout": "NHWC", "padding_mode": "reflect", "stride": (1, 2, 3), "tap_rows": "loop"},
             {"form": "lanes", "layout": "NHWC", "channels": (6, 6, 6), "dtype": "float16", "lane_vector": 2,
              "chunks": 3, "epilogue": WITH_RESIDUAL[-1]},
             {"form": "lanes", "layout": "NHWC", "padding_mode": "symmetric", "stride": (2, 1, 1), "team": (32, 4)},

@@ -12,10 +12,10 @@ from warpconv.codegen.spec import Epilogue
 
 
 def _volume(size: int, side: int, *epilogue: Epilogue, operation: str = "forward", algorithm: str = "auto",
-            **layer: Any) -> KernelPlan:
+            settings: dict[str, Any] | None = None, **layer: Any) -> KernelPlan:
     fields = dict(c=1, k=1, d=side, h=side, w=side, t=size, r=size, s=size, padding=size // 2)
     return plan_layer(ConvShape(**{**fields, **layer}), epilogue=epilogue, operation=operation,
-                      algorithm=algorithm)
+                      algorithm=algorithm, settings=settings)
 
 
 def plans() -> dict[str, KernelPlan]:
@@ -33,6 +33,9 @@ def plans() -> dict[str, KernelPlan]:
         "volume_3x3x3_ndhwc_bfloat16": _volume(3, 32, RELU, dtype="bfloat16", layout="NHWC", **depthwise),
         "volume_5x3x3_ndhwc_reflect_stride_2": _volume(3, 32, RELU, layout="NHWC", t=5, stride=2, padding=(2, 1, 1),
                                                        padding_mode="reflect", **depthwise),
+        "volume_5x5x5_ndhwc_float16": _volume(5, 32, dtype="float16", layout="NHWC", **depthwise),
+        "volume_5x7x7_ndhwc_loop_residual": _volume(7, 32, BIAS, RESIDUAL, layout="NHWC", t=5, padding=(2, 3, 3),
+                                                    settings={"tap_rows": "loop"}, **depthwise),
         "volume_17x17x17_ndhwc": _volume(17, 100, dtype="float16", layout="NHWC", **depthwise),
         "volume_3x3x3_data_gradient": _volume(3, 64, operation="data_gradient", **depthwise),
         "volume_3x3x3_data_gradient_stride_2_reflect": _volume(3, 64, operation="data_gradient", stride=2,

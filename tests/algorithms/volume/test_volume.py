@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 import warpconv
+from warpconv.codegen.algorithms.volume.options import TapRows
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.render import render
+from warpconv.codegen.resolution import plan as planned_again, with_fewer_blocks
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.build.compilers import CompilerKind
 from warpconv.runtime.build.pipeline import build
 
 
@@ -131,3 +134,46 @@ def test_many_taps_of_one_plane_are_loaded_row_by_row(dtype, size, filter):
     built = build(made)
     assert built.settings["min_blocks"] == made.settings()["min_blocks"]
     assert all(entry.spill_stores == 0 for entry in built.compiled.entries)
+
+
+@pytest.mark.parametrize("dtype, filter, stride, size, images, tile", [
+    ("float32", (5, 5, 5), 2, 28, 4, (1, 2)), ("float32", (3, 9, 9), 1, 28, 2, (1, 2)),
+    ("float32", (3, 3, 3), 2, 56, 4, (1, 4)), ("float32", (3, 5, 5), 1, 56, 4, (4, 4)),
+    ("float32", (3, 5, 5), 1, 56, 1, (1, 4)), ("float16", (5, 5, 5), 2, 28, 4, (1, 2)),
+    ("float16", (3, 5, 5), 1, 56, 4, (2, 4))])
+def test_tiles_of_lanes_leave_no_quarter_without_warps(dtype, filter, stride, size, images, tile):
+    """An H200, us, as tiles were before: 87 for 15.6, 126 for 50.7, 28.2 for 18.5, 67, not measured, 36.8 for 15.2,
+    68.7."""
+    t, r, s = filter
+    shape = ConvShape(n=images, c=64, k=64, groups=64, d=16, h=size, w=size, t=t, r=r, s=s, stride=stride,
+                      padding=(t // 2, r // 2, s // 2), dtype=dtype, layout="NHWC")
+    made = plan_layer(shape, arch="sm_90")
+    assert (made.options.rows, made.options.columns) == tile and made.options.tap_rows is TapRows.UNROLLED
+
+
+LOOPED = [dict(n=8, c=2, k=4, groups=2, d=16, h=28, w=28, t=2, r=7, s=7, padding=1, dilation=2, layout="NHWC"),
+          dict(n=8, c=4, k=8, groups=4, d=16, h=56, w=56, t=3, r=3, s=3, stride=3, padding=1, dtype="bfloat16",
+               layout="NHWC")]
+
+
+@pytest.mark.nvcc
+@pytest.mark.parametrize("layer", LOOPED)
+def test_volumes_that_spill_however_many_registers_there_are_go_through_taps_in_a_loop(layer):
+    """By nvcc 13.0 on sm_120 192 and 48 bytes a thread, with fewer blocks too."""
+    made = plan_layer(ConvShape(**layer), arch="sm_120", algorithm="volume", settings={"rows": 4, "columns": 4})
+    assert made.options.tap_rows is TapRows.UNROLLED
+    built = build(made, kind=CompilerKind.NVCC)
+    assert all(entry.spill_stores == 0 for entry in built.compiled.entries)
+    leaner = with_fewer_blocks(planned_again(made.spec, {**made.settings(), "min_blocks": 1}))
+    assert (leaner.options.tap_rows, leaner.options.rows) == (TapRows.LOOP, 1)
+    assert with_fewer_blocks(planned_again(leaner.spec, {**leaner.settings(), "min_blocks": 1})) is None
+
+
+@pytest.mark.nvcc
+def test_filter_gradients_that_spill_have_smaller_tiles():
+    """304 bytes a thread by nvcc 13.0 on sm_120, with fewer blocks too."""
+    layer = ConvShape(n=1, c=2, k=2, groups=2, d=16, h=55, w=55, t=5, r=11, s=11, stride=(1, 2, 2), layout="NHWC")
+    made = plan_layer(layer, arch="sm_120", operation="filter_gradient")
+    built = build(made, kind=CompilerKind.NVCC)
+    assert all(entry.spill_stores == 0 for entry in built.compiled.entries)
+    assert built.settings["rows"] * built.settings["columns"] < made.options.rows * made.options.columns

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,D,H,W,32 --filter 32,3,3,3 --padding 1 --groups 32 --dtype bfloat16 --layout NHWC \
 //     --epilogue relu --index-bits 32 --arch sm_90 --algorithm volume \
-//     --set form=lanes --set block_size_x=16 --set block_size_y=8 --set rows=2 --set columns=4 --set chunks=2 \
-//     --set lane_vector=2 --set min_blocks=4
+//     --set form=lanes --set block_size_x=16 --set block_size_y=8 --set rows=1 --set columns=2 --set chunks=2 \
+//     --set lane_vector=2 --set tap_rows=unrolled --set min_blocks=7
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC,
 //        then relu
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 16 lanes of 2 channels walk down the planes, each with 2 x 4 outputs in 3 output planes, 8 teams a
+// plan   teams of 16 lanes of 2 channels walk down the planes, each with 1 x 2 outputs in 3 output planes, 8 teams a
 //        block
-// cost   32 x 16 outputs of a plane: 24 warp loads, 0 shuffles, 432 FMA a lane, about 116 registers (direct: 432 loads)
+// cost   32 x 4 outputs of a plane: 12 warp loads, 0 shuffles, 108 FMA a lane, about 72 registers (direct: 108 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output
 // planes whose windows have it; the first of them is complete then, and stored.
@@ -24,16 +24,16 @@ constexpr int PAD_FRONT = 1;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
 constexpr int CHUNKS = 2;                       // of the depth at most
-constexpr int FILLED = 4224;                    // teams of the same channels that the chip holds at a time
+constexpr int FILLED = 7392;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 2;                       // channels of a lane
 constexpr int LANES = 16;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
 constexpr int TEAMS = 8;                        // teams of a block, each with outputs of its own
-constexpr int ROWS = 2;                         // output rows of a team
-constexpr int COLUMNS = 4;                      // output columns of a team
+constexpr int ROWS = 1;                         // output rows of a team
+constexpr int COLUMNS = 2;                      // output columns of a team
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int ROWS_READ = 4;                    // input rows that they meet
-constexpr int COLUMNS_READ = 6;                 // input columns that they meet
+constexpr int ROWS_READ = 3;                    // input rows that they meet
+constexpr int COLUMNS_READ = 4;                 // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
@@ -62,11 +62,11 @@ __device__ __forceinline__ float finish(float value) {
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(128, 4)
+extern "C" __global__ void __launch_bounds__(128, 7)
 volume_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restrict__ w, unsigned short* __restrict__ y,
         int N, int D, int H, int W, int Z, int P, int Q) {
     extern __shared__ float taps[];         // of a team's channels, tap by tap
-    const int tiles_p = (P + ROWS - 1) / ROWS, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
+    const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
     const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
@@ -83,7 +83,7 @@ volume_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
         // jobs count images, chunks of the depth, and tiles of a plane together
         for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole * chunks;
                 job += (index_t)gridDim.x * TEAMS) {
-            const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p) * ROWS;
+            const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p);
             const index_t walk = job / tiles_q / tiles_p, n = walk / chunks;
             const int z_0 = (int)(walk % chunks) * depth, z_end = min(Z, z_0 + depth);
             const unsigned short* x_channel = x + n * D * H * W * C_ALL + k;

@@ -2,15 +2,15 @@
 // Emit it again with
 //   warpconv emit --input N,D,H,W,32 --filter 32,5,3,3 --stride 2,2,2 --padding 2,1,1 --padding-mode reflect \
 //     --groups 32 --layout NHWC --epilogue relu --index-bits 32 --arch sm_90 --algorithm volume \
-//     --set form=lanes --set block_size_x=32 --set block_size_y=4 --set rows=4 --set columns=4 --set chunks=1 \
-//     --set lane_vector=1 --set min_blocks=3
+//     --set form=lanes --set block_size_x=32 --set block_size_y=4 --set rows=1 --set columns=2 --set chunks=1 \
+//     --set lane_vector=1 --set tap_rows=unrolled --set min_blocks=3
 //
 // layer  x[N, D, H, W, 32] * w[32, 1, 5, 3, 3] -> y[N, Z, P, Q, 32], stride 2, padding 2,1,1 (reflect), groups 32,
 //        float32 NHWC, then relu
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 32 lanes of 1 channels walk down the planes, each with 4 x 4 outputs in 3 output planes, 4 teams a
+// plan   teams of 32 lanes of 1 channels walk down the planes, each with 1 x 2 outputs in 3 output planes, 4 teams a
 //        block
-// cost   32 x 16 outputs of a plane: 81 warp loads, 0 shuffles, 720 FMA a lane, about 136 registers (direct: 720 loads)
+// cost   32 x 2 outputs of a plane: 15 warp loads, 0 shuffles, 90 FMA a lane, about 136 registers (direct: 90 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output
 // planes whose windows have it; the first of them is complete then, and stored.
@@ -31,11 +31,11 @@ constexpr int VECTOR = 1;                       // channels of a lane
 constexpr int LANES = 32;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
 constexpr int TEAMS = 4;                        // teams of a block, each with outputs of its own
-constexpr int ROWS = 4;                         // output rows of a team
-constexpr int COLUMNS = 4;                      // output columns of a team
+constexpr int ROWS = 1;                         // output rows of a team
+constexpr int COLUMNS = 2;                      // output columns of a team
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int ROWS_READ = 9;                    // input rows that they meet
-constexpr int COLUMNS_READ = 9;                 // input columns that they meet
+constexpr int ROWS_READ = 3;                    // input rows that they meet
+constexpr int COLUMNS_READ = 5;                 // input columns that they meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
 // Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(128, 3)
 volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __restrict__ y, int N, int D, int H,
         int W, int Z, int P, int Q) {
     extern __shared__ float taps[];         // of a team's channels, tap by tap
-    const int tiles_p = (P + ROWS - 1) / ROWS, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
+    const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
     const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
@@ -89,7 +89,7 @@ volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
         // jobs count images, chunks of the depth, and tiles of a plane together
         for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole * chunks;
                 job += (index_t)gridDim.x * TEAMS) {
-            const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p) * ROWS;
+            const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p);
             const index_t walk = job / tiles_q / tiles_p, n = walk / chunks;
             const int z_0 = (int)(walk % chunks) * depth, z_end = min(Z, z_0 + depth);
             const float* x_channel = x + n * D * H * W * C_ALL + k;
