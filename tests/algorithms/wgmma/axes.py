@@ -141,11 +141,12 @@ def variants() -> Iterable[Row]:
         dtype, numerics = (("float16", "float32"), ("bfloat16", "float32"), ("float32", "tf32"),
                            ("float32", "fp16x3"))[i % 4]
         volume = i % 5 == 4 or numerics == "fp16x3"
+        channels = ((3, 70, 1), (20, 40, 1), (72, 33, 1), (16, 136, 1), (24, 85, 1))[
+            i % 5 if numerics == "float32" else 1 + i % 4]
         yield dict(filter=(2, 2, 2) if volume else (2, 2), padding="valid", dilation=1, stride=2, tile=tile,
-                   channels=((3, 70, 1), (20, 40, 1), (72, 33, 1), (16, 136, 1), (24, 85, 1))[
-                       i % 5 if numerics == "float32" else 1 + i % 4],
+                   channels=channels,
                    epilogue=WITH_RESIDUAL[i % len(WITH_RESIDUAL)], dtype=dtype, numerics=numerics,
-                   layout=("NHWC", "NCHW")[i // 2 % 2], splits=1 + i // 6 % 2)
+                   layout=("NHWC", "NCHW")[i // 2 % 2], splits=2 if i // 6 == 1 and channels[0] > 16 else 1)
     for layout, tiles in (("NHWC", (*TILES, *BOXES, *COLUMN_BOXES)),
                           ("NCHW", (*BOXES, *TURNED, *TILES, *COLUMN_BOXES))):
         for i, tile in enumerate(tiles * 2):
