@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field, fields
 from typing import Any
 
@@ -108,7 +108,8 @@ def in_words(arguments: Iterable[Argument]) -> str:
 class Blocks:
     """Blocks along one axis of the grid: min(limit, times * ((each * value of ``of`` + add) // per)), at least 1.
 
-    ``by`` are further sizes that the value of ``of`` is multiplied by (the pixels of a batch: of N, by P and Q).
+    ``by`` are further sizes that the value of ``of`` is multiplied by (the pixels of a batch: of N, by P and Q), in
+    ``pieces`` of so many each (tiles of a plane: of 2 and 4).
     Without ``of`` it is min(limit, times): all that a filter's preparation can ask for, which knows no image.
     """
 
@@ -120,21 +121,28 @@ class Blocks:
     times: int = 1
     limit: int = GRID_LIMIT[0]
     fill: Fill | None = None
+    pieces: tuple[int, ...] = later(())
 
     def __str__(self) -> str:
         if self.of is None:
             return str(self.times)
-        units = " * ".join([str(self.each)] * (self.each > 1) + [size.value for size in (self.of, *self.by)])
+        along = [size.value if piece == 1 else f"ceil({size.value} / {piece})" for size, piece in self._sizes()]
+        units = " * ".join([str(self.each)] * (self.each > 1) + along)
         units = f"({units}{f' + {self.add}' if self.add else ''}) // {self.per}" if self.per > 1 else units
         text = f"{self.times} * {units}" if self.times > 1 else units
         return f"{text}, to whole rounds of {self.fill.blocks} blocks" if self.fill else text
+
+    def _sizes(self) -> Iterator[tuple[Dimension, int]]:
+        """Those that are multiplied, each with the length of its pieces."""
+        assert self.of is not None
+        return zip((self.of, *self.by), (1, *(self.pieces or [1] * len(self.by))))
 
     def count(self, shape: ConvShape | None, others: int = 1) -> int:
         """Blocks for a layer; ``others`` is the product of the other axes', for a rule that fills the GPU."""
         units = 1
         if self.of is not None:
             assert shape is not None        # only what depends on no size is counted without a layer
-            product: int = math.prod([size.of(shape) for size in (self.of, *self.by)])
+            product: int = math.prod([-(-size.of(shape) // piece) for size, piece in self._sizes()])
             units = (self.each * product + self.add) // self.per
             if self.fill is not None:
                 units = self.fill.count(self.of.of(shape), units, self.times * others)

@@ -152,6 +152,8 @@ def _one(token: Token, folding: _Folding) -> list[Token]:
 
 def _nothing(token: Token, folding: _Folding) -> list[Token]:
     before, after, start = token.before, token.after, token
+    if after.text == "!=" and after.after.text == "0" and before.text in ("(", "||", "&&", "="):
+        return [_becomes(token, after.after, "false")]
     while cast(start.before):
         start = start.before.matching()
     if start is not token:

@@ -163,6 +163,9 @@ def _blocks(blocks: Blocks) -> None:
         _number(getattr(blocks, name), f"{name} of a grid", least)
     _number(blocks.limit, "the limit of a grid", 1, GRID_LIMIT[0])
     _require(len(blocks.by) < len(Dimension), "a grid multiplies too many sizes")
+    _require(len(blocks.pieces) in (0, len(blocks.by)), "a grid has pieces of other sizes than it multiplies")
+    for piece in blocks.pieces:
+        _number(piece, "a piece of a grid", 1)
     _require(blocks.of is not None or not (blocks.by or blocks.fill), "a grid multiplies or fills no size")
     if blocks.fill is not None:
         for name, least in (("blocks", 1), ("least", 1), ("rounds", 0)):

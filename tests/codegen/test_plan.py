@@ -186,6 +186,9 @@ def test_blocks():
     assert Blocks(of=Dimension.N, add=1, per=4, times=3).count(layer) == 6
     assert Blocks(of=Dimension.N, limit=5).count(layer) == 5
     assert Blocks(of=Dimension.N, per=100).count(layer) == 1
+    tiles = Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=2, add=3, per=4, pieces=(4, 8))
+    assert tiles.count(shape(n=7, h=13, w=9, r=1, s=1)) == (2 * 7 * 4 * 2 + 3) // 4
+    assert str(tiles) == "(2 * N * ceil(P / 4) * ceil(Q / 8) + 3) // 4"
     assert Blocks(times=9).count(None) == 9 and Blocks().count(None) == 1
 
 

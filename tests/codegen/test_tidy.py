@@ -31,7 +31,8 @@ def folded(expression: str) -> str:
     ("f(a, (ONE) * b)", "f(a, b)"), ("1.0f * a", "1.0f * a"), ("a + 0.0f", "a + 0.0f"), ("a / ONE % FOUR", "a % FOUR"),
     ("true ? a : b", "a"), ("false ? a : b < 1 ? 2 : 3", "b < 1 ? 2 : 3"), ("true && a < b", "a < b"),
     ("false || (a < b)", "a < b"), ("!true && a", "false"), ("a && true", "a"), ("ONE - 1 + a", "a"),
-    ("((int*)(y + NONE))[a]", "((int*)y)[a]"), ("2 * ONE + 1", "3")])
+    ("((int*)(y + NONE))[a]", "((int*)y)[a]"), ("2 * ONE + 1", "3"), ("a % ONE != 0 || a < b", "a < b"),
+    ("a < 0 || a % ONE != 0 || b", "a < 0 || b"), ("NONE != 0", "false")])
 def test_expressions(expression, expected):
     assert folded(expression) == expected
 

@@ -114,13 +114,14 @@ def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
     made, registers = filter_lanes_numbers(spec, options)
     taps = options.tap_planes * options.tap_rows * options.tap_columns
     outputs = options.rows * options.columns * options.lane_vector
+    channels = "2 channels" if options.lane_vector == 2 else "a channel"
     demands = lane_demands(spec, options, "x", "dy")
     arguments = demanding(gradient_arguments(spec), demands)
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/filter_lanes.cu.jinja",),
         program=_program(spec, options, arguments, (made.lanes, made.teams, 1), made.tap_tiles,
                          beside=-(-spec.k // made.team_channels)),
-        phrase=f"teams of {made.lanes} lanes of {options.lane_vector} channels walk down the planes, each with "
+        phrase=f"teams of {made.lanes} lanes of {channels} walk down the planes, each with "
                f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps and {options.rows} x "
                f"{options.columns} outputs of {made.slots} planes, in {options.chunks} chunks; then the chunks' sums "
                "are added",

@@ -25,6 +25,7 @@ class LanesNumbers:
     lanes: int              # of a team,
     team_channels: int      # which has so many channels,
     teams: int              # and such teams of a block
+    pitch: int              # floats from one tap of a layer to the next in shared memory
     slots: int              # output planes that a plane of the input meets, or comes before
     rows_read: int          # of the patch that a team's outputs meet
     columns_read: int
@@ -43,6 +44,7 @@ def lanes_numbers(spec: KernelSpec, options: Any, taps: tuple[int, ...]) -> Lane
     return LanesNumbers(
         threads=options.block_size_x * options.block_size_y, lanes=options.block_size_x,
         team_channels=options.block_size_x * options.lane_vector, teams=options.block_size_y,
+        pitch=(options.block_size_x + 1) * options.lane_vector,
         slots=-(-reach // spec.stride[0]), rows_read=rows, columns_read=columns, elements=spec.k * spec.reduction,
         tap_tiles=(-(-spec.taps[0] // taps[0]), -(-spec.taps[1] // taps[1]), -(-spec.taps[2] // taps[2])))
 

@@ -195,7 +195,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     wide = not loops and (max(spec.stride) > 1 or max(spec.taps) >= MANY_TAPS)
     registers = max(lane_registers(options, made, 1) + LOOP_REGISTERS if loops else lane_registers(options, made, 2),
                     WIDE_REGISTERS if wide else 0) + step_registers(spec, options.rows * options.columns)
-    shared = 4 * spec.reduction * made.team_channels
+    shared = 4 * spec.reduction * made.pitch
     made = replace(as_held(spec, options, made, registers, shared),
                    row_by_row=not loops and math.prod(spec.taps[1:]) > MOST_TAPS_AHEAD)
     demands = lane_demands(spec, options, "x", "y", "residual")
@@ -204,15 +204,16 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     launch = Launch(
         entry=spec.name, block=(made.lanes, made.teams, 1), shared_bytes=shared,
         arguments=tuple(a.name for a in arguments),
-        grid=(Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), each=options.chunks,
-                     add=down * across * made.teams - 1, per=down * across * made.teams, limit=GRID_LIMIT[0]),
+        grid=(Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), pieces=(down, across), each=options.chunks,
+                     add=made.teams - 1, per=made.teams, limit=GRID_LIMIT[0]),
               Blocks(times=-(-spec.k // made.team_channels), limit=GRID_LIMIT[1]), Blocks()))
     outputs = down * across * options.lane_vector
     looped = ", row after row of taps" if loops else ""
+    channels = "2 channels" if options.lane_vector == 2 else "a channel"
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/lanes.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
-        phrase=f"teams of {made.lanes} lanes of {options.lane_vector} channels walk down the planes, each with {down} "
+        phrase=f"teams of {made.lanes} lanes of {channels} walk down the planes, each with {down} "
                f"x {across} outputs in {made.slots} output planes{looped}, {made.teams} teams a block",
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", shuffles=0, fma=outputs * spec.reduction,
                   warp_loads=_rows_loaded(spec, options, made) * made.columns_read, registers=registers,
@@ -285,7 +286,7 @@ def _lanes_refusal(spec: KernelSpec, options: VolumeOptions) -> str | None:
     made, loops = lanes_numbers(spec, options, spec.taps), options.tap_rows is TapRows.LOOP
     registers = lane_registers(options, made, 1 if loops else 2)
     products = options.rows * options.columns * options.lane_vector * spec.reduction // (spec.r if loops else 1)
-    shared, most = 4 * spec.reduction * made.team_channels, min(PORTABLE_SHARED, spec.hardware.shared_block)
+    shared, most = 4 * spec.reduction * made.pitch, min(PORTABLE_SHARED, spec.hardware.shared_block)
     held = LANE_REGISTERS if max(spec.taps) < MANY_TAPS else HELD_REGISTERS
     if registers > held:
         return f"{registers} registers of a thread (at most {held})"

@@ -46,8 +46,8 @@ constexpr int PATCH = 8;                        // columns that a thread's outpu
 constexpr int WEIGHTS = 28;                     // elements of the filters' room before them
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
-// planes when `walks` pieces of each kind go through them in rounds of `together`.
+// Into how many pieces each of so many walks down `planes` output planes is cut, 1, 2, 4 ... up to `most`: as many as
+// make the teams or blocks go through the fewest planes one after the other, of which `together` work at a time.
 __device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
     index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
     int found = 1;

@@ -37,12 +37,12 @@ constexpr int TEAMS = 8;                        // teams of a block, each with o
 constexpr int ROWS = 1;                         // output rows of a team
 constexpr int COLUMNS = 8;                      // output columns of a team
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int ROWS_READ = 3;                    // input rows that they meet
-constexpr int COLUMNS_READ = 10;                // input columns that they meet
+constexpr int ROWS_READ = 3;                    // input rows that these outputs meet
+constexpr int COLUMNS_READ = 10;                // input columns that these outputs meet
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
-// planes when `walks` pieces of each kind go through them in rounds of `together`.
+// Into how many pieces each of so many walks down `planes` output planes is cut, 1, 2, 4 ... up to `most`: as many as
+// make the teams or blocks go through the fewest planes one after the other, of which `together` work at a time.
 __device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
     index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
     int found = 1;
@@ -68,7 +68,7 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
     const int t_0 = blockIdx.z * TAP_PLANES;
     const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int pieces = cut(whole, Z, PIECES, CHUNKS * TEAMS);
+    const int pieces = cut(whole, Z, min(PIECES, Z), CHUNKS * TEAMS);
     const int depth = (Z + pieces - 1) / pieces;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         const int k = first + threadIdx.x * VECTOR;
@@ -126,12 +126,12 @@ volume_filter_3x3x3(const unsigned short* __restrict__ x, const unsigned short* 
                         for (int r = 0; r < TAP_ROWS; ++r) {
                             // rows from the patch's first to the output's
                             const int above = i - r;
-                            if (above < 0 || 0 != 0 || above >= ROWS) continue;
+                            if (above < 0 || above >= ROWS) continue;
                             const int row = above;
 #pragma unroll
                             for (int slot = 0; slot < SLOTS; ++slot) {
                                 const int reach = (SLOTS - 1 - slot) + u;                  // from the window's begin
-                                if (0 != 0 || reach >= TAP_PLANES) continue;
+                                if (reach >= TAP_PLANES) continue;
 #pragma unroll
                                 for (int s = 0; s < TAP_COLUMNS; ++s) {
 #pragma unroll

@@ -32,12 +32,14 @@ constexpr int TEAMS = 8;                        // teams of a block, each with o
 constexpr int ROWS = 1;                         // output rows of a team
 constexpr int COLUMNS = 2;                      // output columns of a team
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int ROWS_READ = 3;                    // input rows that they meet
-constexpr int COLUMNS_READ = 4;                 // input columns that they meet
+constexpr int ROWS_READ = 3;                    // input rows that these outputs meet
+constexpr int COLUMNS_READ = 4;                 // input columns that these outputs meet
+// floats from tap to tap in shared memory: those of a team, spread over its banks
+constexpr int PITCH = 34;
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
 
-// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
-// planes when `walks` pieces of each kind go through them in rounds of `together`.
+// Into how many pieces each of so many walks down `planes` output planes is cut, 1, 2, 4 ... up to `most`: as many as
+// make the teams or blocks go through the fewest planes one after the other, of which `together` work at a time.
 __device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
     index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
     int found = 1;
@@ -68,13 +70,13 @@ volume_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
     extern __shared__ float taps[];         // of a team's channels, tap by tap
     const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
+    const int chunks = cut(whole, Z, min(CHUNKS, Z), FILLED), depth = (Z + chunks - 1) / chunks;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         __syncthreads();
         for (int i = threadIdx.y * LANES + threadIdx.x; i < T * R * S * TEAM_CHANNELS; i += TEAMS * LANES) {
-            const int of = first + i % TEAM_CHANNELS;
-            taps[i] = of < K_ALL ? wc_bfloat16_to_float(__ldg(w + (index_t)of * (T * R * S) + i / TEAM_CHANNELS))
-                : 0.0f;
+            const int channel = i / (T * R * S);       // of the team; lanes side by side load taps side by side
+            taps[i % (T * R * S) * PITCH + channel] = first + channel < K_ALL
+                ? wc_bfloat16_to_float(__ldg(w + (index_t)first * (T * R * S) + i)) : 0.0f;
         }
         __syncthreads();
         const int k = first + threadIdx.x * VECTOR;
@@ -92,42 +94,47 @@ volume_3x3x3(const unsigned short* __restrict__ x, const unsigned short* __restr
             float sum[SLOTS][ROWS][COLUMNS][VECTOR] = {};
 #pragma unroll 1
             for (int z = z_0 - SLOTS + 1; z < z_end; ++z) {        // the output plane that is complete then
+                // the first of the input planes that are added now
+                const int d_0 = (z + SLOTS - 1) - PAD_FRONT;
+                if (d_0 > -STRIDE_D && d_0 < D) {        // zeros outside add nothing
 #pragma unroll
-                for (int u = 0; u < STRIDE_D; ++u) {
-                    const int d = (z + SLOTS - 1) - PAD_FRONT + u;
+                    for (int u = 0; u < STRIDE_D; ++u) {
+                        const int d = d_0 + u;
 #pragma unroll
-                    for (int i = 0; i < ROWS_READ; ++i) {
-                        const int h = h_0 + i;
-                        const bool row_inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H;
-                        const unsigned short* x_row = x_channel + ((index_t)d * H + h) * W * C_ALL;
-                        float in[COLUMNS_READ][VECTOR];
+                        for (int i = 0; i < ROWS_READ; ++i) {
+                            const int h = h_0 + i;
+                            const bool row_inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H;
+                            const unsigned short* x_row = x_channel + ((index_t)d * H + h) * W * C_ALL;
+                            float in[COLUMNS_READ][VECTOR];
 #pragma unroll
-                        for (int j = 0; j < COLUMNS_READ; ++j) {
-                            const int column = v_0 + j;
-                            const unsigned short* pixel = x_row + (index_t)column * C_ALL;
-                            const bool inside = row_inside && (unsigned)column < (unsigned)W;
-                            const unsigned word = inside ? __ldg((const unsigned*)pixel) : 0u;
-                            in[j][0] = __uint_as_float(word << 16);
-                            in[j][1] = __uint_as_float(word & 0xffff0000u);
-                        }
+                            for (int j = 0; j < COLUMNS_READ; ++j) {
+                                const int column = v_0 + j;
+                                const unsigned short* pixel = x_row + (index_t)column * C_ALL;
+                                const bool inside = row_inside && (unsigned)column < (unsigned)W;
+                                const unsigned word = inside ? __ldg((const unsigned*)pixel) : 0u;
+                                in[j][0] = __uint_as_float(word << 16);
+                                in[j][1] = __uint_as_float(word & 0xffff0000u);
+                            }
 #pragma unroll
-                        for (int r = 0; r < R; ++r) {
-                            // rows from the patch's first to the output's
-                            const int above = i - r;
-                            if (above < 0 || 0 != 0 || above >= ROWS) continue;
-                            const int row = above;
+                            for (int r = 0; r < R; ++r) {
+                                // rows from the patch's first to the output's
+                                const int above = i - r;
+                                if (above < 0 || above >= ROWS) continue;
+                                const int row = above;
 #pragma unroll
-                            for (int slot = 0; slot < SLOTS; ++slot) {
-                                const int reach = (SLOTS - 1 - slot) + u;                  // from the window's begin
-                                if (0 != 0 || reach >= T) continue;
+                                for (int slot = 0; slot < SLOTS; ++slot) {
+                                    // planes from the window's first
+                                    const int reach = (SLOTS - 1 - slot) + u;
+                                    if (reach >= T) continue;
 #pragma unroll
-                                for (int s = 0; s < S; ++s) {
+                                    for (int s = 0; s < S; ++s) {
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; ++e) {
-                                        const float weight = tap[((reach * R + r) * S + s) * TEAM_CHANNELS + e];
+                                        for (int e = 0; e < VECTOR; ++e) {
+                                            const float weight = tap[((reach * R + r) * S + s) * PITCH + e];
 #pragma unroll
-                                        for (int j = 0; j < COLUMNS; ++j)
-                                            sum[slot][row][j][e] = fmaf(in[j + s][e], weight, sum[slot][row][j][e]);
+                                            for (int j = 0; j < COLUMNS; ++j)
+                                                sum[slot][row][j][e] = fmaf(in[j + s][e], weight, sum[slot][row][j][e]);
+                                        }
                                     }
                                 }
                             }

@@ -8,7 +8,7 @@
 // layer  x[N, D, H, W, 32] * w[32, 1, 5, 3, 3] -> y[N, Z, P, Q, 32], stride 2, padding 2,1,1 (reflect), groups 32,
 //        float32 NHWC, then relu
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 32 lanes of 1 channels walk down the planes, each with 1 x 2 outputs in 3 output planes, 4 teams a
+// plan   teams of 32 lanes of a channel walk down the planes, each with 1 x 2 outputs in 3 output planes, 4 teams a
 //        block
 // cost   32 x 2 outputs of a plane: 15 warp loads, 0 shuffles, 90 FMA a lane, about 136 registers (direct: 90 loads)
 //
@@ -25,8 +25,6 @@ constexpr int STRIDE_W = 2;                     // input columns from one output
 constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 1;                      // rows above it
 constexpr int PAD_LEFT = 1;                     // columns to the left of it
-constexpr int CHUNKS = 1;                       // of the depth at most
-constexpr int FILLED = 1584;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 1;                       // channels of a lane
 constexpr int LANES = 32;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
@@ -34,25 +32,11 @@ constexpr int TEAMS = 4;                        // teams of a block, each with o
 constexpr int ROWS = 1;                         // output rows of a team
 constexpr int COLUMNS = 2;                      // output columns of a team
 constexpr int SLOTS = 3;                        // output planes in registers
-constexpr int ROWS_READ = 3;                    // input rows that they meet
-constexpr int COLUMNS_READ = 5;                 // input columns that they meet
+constexpr int ROWS_READ = 3;                    // input rows that these outputs meet
+constexpr int COLUMNS_READ = 5;                 // input columns that these outputs meet
+// floats from tap to tap in shared memory: those of a team, spread over its banks
+constexpr int PITCH = 33;
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-
-// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
-// planes when `walks` pieces of each kind go through them in rounds of `together`.
-__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
-    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
-    int found = 1;
-#pragma unroll 1
-    for (int tried = 2; tried <= most; tried *= 2) {
-        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
-        if (taken < least) {
-            least = taken;
-            found = tried;
-        }
-    }
-    return found;
-}
 
 // The index of the pixel that is read at `i`, which may lie outside of 0 .. size - 1: mirrored at the edge, whose pixel
 // is not repeated.
@@ -75,32 +59,34 @@ volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
     extern __shared__ float taps[];         // of a team's channels, tap by tap
     const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
+    const int depth = Z;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         __syncthreads();
         for (int i = threadIdx.y * LANES + threadIdx.x; i < T * R * S * TEAM_CHANNELS; i += TEAMS * LANES) {
-            const int of = first + i % TEAM_CHANNELS;
-            taps[i] = of < K_ALL ? __ldg(w + (index_t)of * (T * R * S) + i / TEAM_CHANNELS) : 0.0f;
+            const int channel = i / (T * R * S);       // of the team; lanes side by side load taps side by side
+            taps[i % (T * R * S) * PITCH + channel] = first + channel < K_ALL
+                ? __ldg(w + (index_t)first * (T * R * S) + i) : 0.0f;
         }
         __syncthreads();
         const int k = first + threadIdx.x;
         if (k >= K_ALL) continue;
         const float* tap = taps + threadIdx.x;
         // jobs count images, chunks of the depth, and tiles of a plane together
-        for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole * chunks;
-                job += (index_t)gridDim.x * TEAMS) {
+        for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole; job += (index_t)gridDim.x * TEAMS) {
             const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p);
-            const index_t walk = job / tiles_q / tiles_p, n = walk / chunks;
-            const int z_0 = (int)(walk % chunks) * depth, z_end = min(Z, z_0 + depth);
+            const index_t walk = job / tiles_q / tiles_p, n = walk;
+            const int z_0 = 0, z_end = min(Z, depth);
             const float* x_channel = x + n * D * H * W * C_ALL + k;
             // the patch's first row and column
             const int h_0 = p * STRIDE_H - PAD_TOP, v_0 = q * STRIDE_W - PAD_LEFT;
             float sum[SLOTS][ROWS][COLUMNS][VECTOR] = {};
 #pragma unroll 1
             for (int z = z_0 - SLOTS + 1; z < z_end; ++z) {        // the output plane that is complete then
+                // the first of the input planes that are added now
+                const int d_0 = (z + SLOTS - 1) * STRIDE_D - PAD_FRONT;
 #pragma unroll
                 for (int u = 0; u < STRIDE_D; ++u) {
-                    const int d = at_border((z + SLOTS - 1) * STRIDE_D - PAD_FRONT + u, D);
+                    const int d = at_border(d_0 + u, D);
 #pragma unroll
                     for (int i = 0; i < ROWS_READ; ++i) {
                         const int h = at_border(h_0 + i, H);
@@ -120,13 +106,14 @@ volume_5x3x3(const float* __restrict__ x, const float* __restrict__ w, float* __
                             const int row = above / STRIDE_H;
 #pragma unroll
                             for (int slot = 0; slot < SLOTS; ++slot) {
-                                const int reach = (SLOTS - 1 - slot) * STRIDE_D + u;       // from the window's begin
-                                if (0 != 0 || reach >= T) continue;
+                                // planes from the window's first
+                                const int reach = (SLOTS - 1 - slot) * STRIDE_D + u;
+                                if (reach >= T) continue;
 #pragma unroll
                                 for (int s = 0; s < S; ++s) {
 #pragma unroll
                                     for (int e = 0; e < VECTOR; ++e) {
-                                        const float weight = tap[((reach * R + r) * S + s) * TEAM_CHANNELS + e];
+                                        const float weight = tap[((reach * R + r) * S + s) * PITCH + e];
 #pragma unroll
                                         for (int j = 0; j < COLUMNS; ++j)
                                             sum[slot][row][j][e] =

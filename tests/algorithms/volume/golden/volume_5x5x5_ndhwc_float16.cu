@@ -22,8 +22,6 @@ constexpr int STRIDE_D = 1;                     // input planes from one output 
 constexpr int PAD_FRONT = 2;                    // planes before the volume
 constexpr int PAD_TOP = 2;                      // rows above it
 constexpr int PAD_LEFT = 2;                     // columns to the left of it
-constexpr int CHUNKS = 1;                       // of the depth at most
-constexpr int FILLED = 3168;                    // teams of the same channels that the chip holds at a time
 constexpr int VECTOR = 2;                       // channels of a lane
 constexpr int LANES = 16;                       // lanes of a team
 constexpr int TEAM_CHANNELS = 32;               // channels of a team
@@ -31,25 +29,11 @@ constexpr int TEAMS = 8;                        // teams of a block, each with o
 constexpr int ROWS = 1;                         // output rows of a team
 constexpr int COLUMNS = 2;                      // output columns of a team
 constexpr int SLOTS = 5;                        // output planes in registers
-constexpr int ROWS_READ = 5;                    // input rows that they meet
-constexpr int COLUMNS_READ = 6;                 // input columns that they meet
+constexpr int ROWS_READ = 5;                    // input rows that these outputs meet
+constexpr int COLUMNS_READ = 6;                 // input columns that these outputs meet
+// floats from tap to tap in shared memory: those of a team, spread over its banks
+constexpr int PITCH = 34;
 using index_t = int;                            // element offsets: of tensors below 2^31 elements
-
-// Into how many pieces a depth of so many output planes is cut, 1, 2, 4 ... or `most`: those that take the fewest
-// planes when `walks` pieces of each kind go through them in rounds of `together`.
-__device__ __forceinline__ int cut(index_t walks, int planes, int most, int together) {
-    index_t least = (walks + together - 1) / together * (planes + SLOTS - 1);
-    int found = 1;
-#pragma unroll 1
-    for (int tried = 2; tried <= most; tried *= 2) {
-        const index_t taken = (walks * tried + together - 1) / together * ((planes + tried - 1) / tried + SLOTS - 1);
-        if (taken < least) {
-            least = taken;
-            found = tried;
-        }
-    }
-    return found;
-}
 
 // float16 elements: bits in memory, float in registers
 __device__ __forceinline__ float wc_half_to_float(unsigned short bits) { float value; asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits)); return value; }
@@ -65,67 +49,72 @@ volume_5x5x5(const unsigned short* __restrict__ x, const unsigned short* __restr
     extern __shared__ float taps[];         // of a team's channels, tap by tap
     const int tiles_p = P, tiles_q = (Q + COLUMNS - 1) / COLUMNS;
     const index_t whole = (index_t)N * tiles_p * tiles_q;          // walks, if no depth is cut
-    const int chunks = cut(whole, Z, CHUNKS, FILLED), depth = (Z + chunks - 1) / chunks;
+    const int depth = Z;
     for (int first = blockIdx.y * TEAM_CHANNELS; first < K_ALL; first += gridDim.y * TEAM_CHANNELS) {
         __syncthreads();
         for (int i = threadIdx.y * LANES + threadIdx.x; i < T * R * S * TEAM_CHANNELS; i += TEAMS * LANES) {
-            const int of = first + i % TEAM_CHANNELS;
-            taps[i] = of < K_ALL ? wc_half_to_float(__ldg(w + (index_t)of * (T * R * S) + i / TEAM_CHANNELS)) : 0.0f;
+            const int channel = i / (T * R * S);       // of the team; lanes side by side load taps side by side
+            taps[i % (T * R * S) * PITCH + channel] = first + channel < K_ALL
+                ? wc_half_to_float(__ldg(w + (index_t)first * (T * R * S) + i)) : 0.0f;
         }
         __syncthreads();
         const int k = first + threadIdx.x * VECTOR;
         if (k >= K_ALL) continue;
         const float* tap = taps + threadIdx.x * VECTOR;
         // jobs count images, chunks of the depth, and tiles of a plane together
-        for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole * chunks;
-                job += (index_t)gridDim.x * TEAMS) {
+        for (index_t job = (index_t)blockIdx.x * TEAMS + threadIdx.y; job < whole; job += (index_t)gridDim.x * TEAMS) {
             const int q = (int)(job % tiles_q) * COLUMNS, p = (int)(job / tiles_q % tiles_p);
-            const index_t walk = job / tiles_q / tiles_p, n = walk / chunks;
-            const int z_0 = (int)(walk % chunks) * depth, z_end = min(Z, z_0 + depth);
+            const index_t walk = job / tiles_q / tiles_p, n = walk;
+            const int z_0 = 0, z_end = min(Z, depth);
             const unsigned short* x_channel = x + n * D * H * W * C_ALL + k;
             // the patch's first row and column
             const int h_0 = p - PAD_TOP, v_0 = q - PAD_LEFT;
             float sum[SLOTS][ROWS][COLUMNS][VECTOR] = {};
 #pragma unroll 1
             for (int z = z_0 - SLOTS + 1; z < z_end; ++z) {        // the output plane that is complete then
+                // the first of the input planes that are added now
+                const int d_0 = (z + SLOTS - 1) - PAD_FRONT;
+                if (d_0 > -STRIDE_D && d_0 < D) {        // zeros outside add nothing
 #pragma unroll
-                for (int u = 0; u < STRIDE_D; ++u) {
-                    const int d = (z + SLOTS - 1) - PAD_FRONT + u;
+                    for (int u = 0; u < STRIDE_D; ++u) {
+                        const int d = d_0 + u;
 #pragma unroll
-                    for (int i = 0; i < ROWS_READ; ++i) {
-                        // row by row: compilers would load taps and rows far ahead, more than registers hold
-                        wc_read_again();
-                        const int h = h_0 + i;
-                        const bool row_inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H;
-                        const unsigned short* x_row = x_channel + ((index_t)d * H + h) * W * C_ALL;
-                        float in[COLUMNS_READ][VECTOR];
+                        for (int i = 0; i < ROWS_READ; ++i) {
+                            // row by row: compilers would load taps and rows far ahead, more than registers hold
+                            wc_read_again();
+                            const int h = h_0 + i;
+                            const bool row_inside = (unsigned)d < (unsigned)D && (unsigned)h < (unsigned)H;
+                            const unsigned short* x_row = x_channel + ((index_t)d * H + h) * W * C_ALL;
+                            float in[COLUMNS_READ][VECTOR];
 #pragma unroll
-                        for (int j = 0; j < COLUMNS_READ; ++j) {
-                            const int column = v_0 + j;
-                            const unsigned short* pixel = x_row + (index_t)column * C_ALL;
-                            const bool inside = row_inside && (unsigned)column < (unsigned)W;
-                            const unsigned word = inside ? __ldg((const unsigned*)pixel) : 0u;
-                            in[j][0] = wc_half_low_to_float(word);
-                            in[j][1] = wc_half_high_to_float(word);
-                        }
+                            for (int j = 0; j < COLUMNS_READ; ++j) {
+                                const int column = v_0 + j;
+                                const unsigned short* pixel = x_row + (index_t)column * C_ALL;
+                                const bool inside = row_inside && (unsigned)column < (unsigned)W;
+                                const unsigned word = inside ? __ldg((const unsigned*)pixel) : 0u;
+                                in[j][0] = wc_half_low_to_float(word);
+                                in[j][1] = wc_half_high_to_float(word);
+                            }
 #pragma unroll
-                        for (int r = 0; r < R; ++r) {
-                            // rows from the patch's first to the output's
-                            const int above = i - r;
-                            if (above < 0 || 0 != 0 || above >= ROWS) continue;
-                            const int row = above;
+                            for (int r = 0; r < R; ++r) {
+                                // rows from the patch's first to the output's
+                                const int above = i - r;
+                                if (above < 0 || above >= ROWS) continue;
+                                const int row = above;
 #pragma unroll
-                            for (int slot = 0; slot < SLOTS; ++slot) {
-                                const int reach = (SLOTS - 1 - slot) + u;                  // from the window's begin
-                                if (0 != 0 || reach >= T) continue;
+                                for (int slot = 0; slot < SLOTS; ++slot) {
+                                    // planes from the window's first
+                                    const int reach = (SLOTS - 1 - slot) + u;
+                                    if (reach >= T) continue;
 #pragma unroll
-                                for (int s = 0; s < S; ++s) {
+                                    for (int s = 0; s < S; ++s) {
 #pragma unroll
-                                    for (int e = 0; e < VECTOR; ++e) {
-                                        const float weight = tap[((reach * R + r) * S + s) * TEAM_CHANNELS + e];
+                                        for (int e = 0; e < VECTOR; ++e) {
+                                            const float weight = tap[((reach * R + r) * S + s) * PITCH + e];
 #pragma unroll
-                                        for (int j = 0; j < COLUMNS; ++j)
-                                            sum[slot][row][j][e] = fmaf(in[j + s][e], weight, sum[slot][row][j][e]);
+                                            for (int j = 0; j < COLUMNS; ++j)
+                                                sum[slot][row][j][e] = fmaf(in[j + s][e], weight, sum[slot][row][j][e]);
+                                        }
                                     }
                                 }
                             }
