@@ -91,7 +91,8 @@ def defaults(spec: KernelSpec, shape: ConvShape | None = None) -> ImplicitGemmOp
     options = ImplicitGemmOptions(**gemm_choice.choice(spec, by_columns=False))
     if shape is None:
         return options
-    return replace(options, splits=gemm_choice.splits(spec, options, shape.with_batch(assumed_batch(shape))))
+    chosen: ImplicitGemmOptions = gemm_choice.of_sizes(spec, options, shape.with_batch(assumed_batch(shape)))
+    return chosen
 
 
 def plan(spec: KernelSpec, options: ImplicitGemmOptions) -> KernelPlan:

@@ -40,7 +40,8 @@ FEW_TAPS = 3                    # of a box, whose next comes late
 MORE_BOXES = (2, 3)             # of the ring, where a box takes long or serves few taps
 RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
 MOST_RING = 8
-STAYS_TILES, STAYS_PIXELS = 4, 128      # tiles of so many pixels that a block has at least where filters stay
+# tiles of so many pixels that a block has at least where filters stay, and in NHWC of no more filters than a slice has
+STAYS_TILES, STAYS_PIXELS, STAYS_FEW = 4, 128, 2    # channels
 SLOW_TILE = (64, 128)           # filters that stay and pixels: 1.2 to 1.8 times as long as other tiles of four layers
 
 
@@ -107,9 +108,11 @@ def _filter_ways(spec: KernelSpec, least: WgmmaOptions, shape: ConvShape | None)
 
 def _blocks_have_several(spec: KernelSpec, shape: ConvShape) -> bool:
     """Whether a block has tiles enough to keep filters for: of single pixels STAYS_TILES (192 -> 96 on 28^2, batch 32,
-    of three each, took 6.7 us for 6.3)."""
+    of three each, took 6.7 us for 6.3), of few filters STAYS_FEW (288 -> 48 on 35^2 9.9 us, and 10.4 to 12.5 by `mma`;
+    an H200, 2026-12-01)."""
+    few = spec.layout is Layout.NHWC and spec.k <= slice_of(spec)
     tiles = shape.output_pixels / (STAYS_PIXELS * spec.hardware.multiprocessors)
-    return tiles >= (STAYS_TILES if is_one_tap(spec) else 1)
+    return tiles >= ((STAYS_FEW if few else STAYS_TILES) if is_one_tap(spec) else 1)
 
 
 def _is_full(spec: KernelSpec, tile: WgmmaOptions) -> bool:

@@ -49,6 +49,8 @@ THIN_WINDOWS = 1.62             # of windows of half a slice, which come no soon
 UNEVEN = 1.75                   # of whole slices of one tap in NHWC whose pixels do not begin at whole sectors, where
                                 # outputs are many (16 layers of 104 to 488 channels, 16 bits and tf32, an H200,
                                 # 2026-11-28)
+UNEVEN_LARGE, LARGE_TILE, LARGE_SLICES = 1.4, 192 * 128, 4    # and tiles of so many outputs and more, of so many slices
+                                # and more (23 plans of 488 -> 488 on 14^2: 10.5 us for 13.3; an H200, 2026-12-01)
 EMPTY_SHARE = 0.75              # of tiles' filters: where a layer of a slice or more has fewer, walks of windows take
 EMPTY_WALK, EMPTY_BOX = 1.25, 1.15      # so long, and beside more than 64 filters boxes of fewer pixels, and planes of
 EMPTY_PIXELS = 160              # as many or fewer as walks (K = 80, 44 plans of 5 layers, an H200, 2026-11-30)
@@ -192,7 +194,10 @@ def _thin(spec: KernelSpec, options: WgmmaOptions, tiles: int) -> float:
     sectors = channels * spec.dtype.itemsize % SECTOR_BYTES == 0 or options.form is Form.PLANES
     outputs = tiles // options.splits * options.filters * options.pixels
     each = outputs / (spec.hardware.multiprocessors * FEW_OUTPUTS)
-    uneven = UNEVEN if each > 2 and is_one_tap(spec) and spec.layout is Layout.NHWC and not sectors else 1.0
+    large = options.filters * options.pixels >= LARGE_TILE and channels >= LARGE_SLICES * slice_of(spec)
+    uneven = 1.0
+    if each > 2 and is_one_tap(spec) and spec.layout is Layout.NHWC and not sectors:
+        uneven = UNEVEN_LARGE if large else UNEVEN
     if not spec.dtype.is_half:
         return max(uneven, THIN_FLOATS if min(spec.c, spec.k) < slice_of(spec) and many else 1.0)
     if channels >= slice_of(spec):

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from warpconv.codegen.batch import batch_matters
+from warpconv.codegen.classes import replace
 from warpconv.codegen.dtypes import Layout
 from warpconv.codegen.hardware import LANES, QUARTERS, SECTOR_BYTES
 from warpconv.codegen.shape import ConvShape
@@ -30,8 +31,14 @@ from .tiles import TABLE_LIMIT, GemmNumbers, Order, Tile
 # tile -> what an output costs in it, against the quickest (filters are filled up to whole tiles: fewer may be better)
 TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 64, 8, 8): 1.03, Tile(32, 128, 4, 8): 1.25,
          Tile(16, 128, 4, 4): 1.75}
+# filters that fill no tile of 64: 288 -> 48, 1x1 on 35^2, batch 32, take 38.4 us for 43.8 (an H200, 2026-12-01)
+FEW_FILTERS = Tile(48, 64, 12, 4)
+# of 1x1 sums up to so long where a multiprocessor had no more than two blocks: in NCHW 128 -> 32, 1x1 on 27^2, batch
+# 32, take 9.4 us for 16.6, 20 -> 480 on single pixels 2.5 for 3.9 (the same; NHWC was not timed)
+SHORT_SUM, SHORT_TILE, FEW_BLOCKS = 128, Tile(32, 32, 4, 4), 2
 LONG_SUM, LONG_TILE = 1024, Tile(64, 128, 8, 8)     # products from which on 64 filters are better off with 128 pixels
-FURTHER_TILES = (LONG_TILE, Tile(128, 128, 8, 8), Tile(64, 256, 8, 8), Tile(96, 128, 12, 8), Tile(128, 256, 8, 16))
+FURTHER_TILES = (LONG_TILE, Tile(128, 128, 8, 8), Tile(64, 256, 8, 8), Tile(96, 128, 12, 8), Tile(128, 256, 8, 16),
+                 FEW_FILTERS, SHORT_TILE)
 DEPTHS = (16, 8)
 DEEP_GAIN = 0.97            # what a product costs 16 a tile, against 8
 SPLITS = (1, 2, 4)
@@ -58,6 +65,8 @@ TILE_WAITS = {Layout.NCHW: 2400, Layout.NHWC: 1500}
 def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
     """Plan values for a layer of any size: the tile that wastes least, products a tile, their order."""
     tile = min(TILES, key=lambda t: -(-spec.filters // t.block_m) * t.block_m * TILES[t])
+    if tile.block_m > FEW_FILTERS.block_m >= spec.filters:
+        tile = FEW_FILTERS
     products = spec.channels * spec.r * spec.s
     if tile.block_m == LONG_TILE.block_m and products >= LONG_SUM:
         tile = LONG_TILE
@@ -65,6 +74,20 @@ def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
     depth = DEPTHS[0] if order is Order.WINDOW else _depth(products)
     return dict(block_m=tile.block_m, block_n=tile.block_n, block_k=depth, thread_m=tile.thread_m,
                 thread_n=tile.thread_n, order=order or gemm_tiles.k_order(spec, depth))
+
+
+def of_sizes(spec: KernelSpec, options: Any, shape: ConvShape) -> Any:
+    """``options`` for a layer of these sizes, whose batch is known or is not: small tiles of 1x1 filters where blocks are
+    few and sums short, else as many parts of a sum as take the fewest cycles."""
+    found = replace(options, splits=splits(spec, options, shape))
+    if not batch_matters(shape) or spec.r * spec.s > 1 or spec.channels > SHORT_SUM:
+        return found
+    blocks = -(-shape.n * shape.p * shape.q // options.block_n) * -(-spec.filters // options.block_m) * spec.groups
+    tile, whole = SHORT_TILE, gemm_tiles.of_layer(spec, found)
+    small = replace(options, block_m=tile.block_m, block_n=tile.block_n, thread_m=tile.thread_m, thread_n=tile.thread_n)
+    least = cycles(spec, small, gemm_tiles.of_layer(spec, small), shape, 1)
+    few = blocks <= FEW_BLOCKS * spec.hardware.multiprocessors
+    return small if few and least <= cycles(spec, found, whole, shape, found.splits) else found
 
 
 def _depth(products: int) -> int:

@@ -147,6 +147,16 @@ def test_few_tiles_in_nchw_have_their_sums_split():
     assert units.slots(whole, few) > 2 * units.slots(planned(few, "implicit_gemm"), few)
 
 
+@pytest.mark.parametrize("sizes, tile", [
+    (dict(n=32, c=128, h=27, w=27, k=32), (32, 32)), (dict(n=32, c=20, h=1, w=1, k=480), (32, 32)),
+    (dict(n=256, c=128, h=27, w=27, k=32), (32, 128)), (dict(n=32, c=256, h=27, w=27, k=32), (32, 128)),
+    (dict(n=32, c=288, h=35, w=35, k=48), (48, 64)), (dict(n=32, c=288, h=35, w=35, k=49), (64, 64))])
+def test_tiles_of_few_blocks_and_of_few_filters(sizes, tile):
+    """An H200, us: 9.4 for 16.6, 2.5 for 3.9; 38.4 for 43.8 by tiles of 64 filters."""
+    made = planned(ConvShape(r=1, s=1, **sizes), "implicit_gemm").options
+    assert (made.block_m, made.block_n) == tile
+
+
 # ---- what is executed
 
 @pytest.mark.thin(9)

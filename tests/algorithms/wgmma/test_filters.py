@@ -22,6 +22,7 @@ def test_filters_stay_where_zeros_fill_up_what_is_copied():
     second of two tiles of filters."""
     for sizes, n, filter in (((80, 80, 1, 80, 1, 0), 16, "stays"), ((48, 160, 3, 96, 2, 1), 16, "stays"),
                              ((32, 320, 3, 64, 2, 1), 16, "stays"), ((80, 80, 1, 80, 1, 0), 1, "stages"),
+                             ((288, 35, 1, 48, 1, 0), 32, "stays"), ((192, 28, 1, 96, 1, 0), 32, "stages"),
                              ((64, 160, 3, 128, 2, 1), 16, "stages"), ((232, 14, 1, 232, 1, 0), 32, "stages")):
         made = plan_layer(layer(*sizes, n=n), algorithm="wgmma")
         assert made.settings().get("filter") == filter, made.settings()
@@ -48,6 +49,13 @@ def test_layers_whose_filters_cannot_stay_are_refused_in_words():
     with pytest.raises(UnsupportedSpec, match="fewer stages or pixels, or filter = stages"):
         plan_layer(layer(256, 28, 3, 64, 1, 1), algorithm="wgmma", settings={
             "form": "im2col", "filter": "stays", "filters": 64, "pixels": 64, "stages": 2, "splits": 1})
+
+
+def test_pixels_that_begin_within_a_sector_have_large_tiles():
+    """488 -> 488, 1x1 on 14^2, batch 32, by tiles of 192 pixels 10.5 us, of 96 13.3 (an H200): each tile copies its
+    filters again, and a sector more of each pixel."""
+    made = plan_layer(layer(488, 14, 1, 488, 1, 0))
+    assert (made.spec.algorithm, made.options.filters, made.options.pixels) == ("wgmma", 128, 192)
 
 
 def test_filters_that_fit_beside_no_tile_come_in_stages():
