@@ -25,7 +25,8 @@ LARGEST_PADDING = 2**14
 
 PIXELS = (DType.UINT8, DType.INT8, DType.UINT16, DType.INT16)
 INTEGER_WEIGHTS = (DType.INT8, DType.INT16, DType.INT32)
-_WIDER = (DType.FLOAT32, DType.FLOAT16)
+_WIDER = (DType.FLOAT32, DType.FLOAT16)      # outputs of integers
+FLOATS = (*_WIDER, DType.BFLOAT16)
 
 Pair = tuple[int, int]      # numbers of the two sides of an axis
 Along = tuple[int, ...]     # one number for each spatial axis, the outermost first: (vertical, horizontal)
@@ -192,7 +193,7 @@ class Layer:
         if weight not in allowed:
             raise ArgumentError(f"a filter for {self.dtype.value} has other elements", argument="weight_dtype",
                                 value=weight.value, hint=f"one of {', '.join(t.value for t in allowed)}")
-        outputs = (*PIXELS, DType.INT32, *_WIDER) if integer else (self.dtype, *_WIDER, *PIXELS)
+        outputs = (*PIXELS, DType.INT32, *_WIDER) if integer else (*FLOATS, *PIXELS)
         if out not in outputs or self.dtype is DType.INT32:
             raise ArgumentError(f"there is no layer from {self.dtype.value} to {out.value}", argument="out_dtype",
                                 value=out.value, hint=f"one of {', '.join(dict.fromkeys(t.value for t in outputs))}")

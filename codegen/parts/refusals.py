@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..border import Border, BorderValue
 from ..dtypes import DType, Layout
+from ..layer import FLOATS as FLOATS
 from ..spec import Epilogue, KernelSpec, Numerics, Operation
 
-
-FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 ZEROS = (Border.ZEROS,)
 BORDERS = tuple(Border)
 

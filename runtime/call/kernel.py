@@ -102,7 +102,9 @@ class Kernel(Shared):
         if is_compiled():
             return _apart(self, input, weight, bias, residual=residual, out=out, stream=stream)
         if type(weight) is not Filter:
-            entry = self._entries.get(signatures.sign_call(input, weight, bias, residual, out))
+            # calls with a Filter are remembered by None in its place
+            entry = None if weight is None else self._entries.get(
+                signatures.sign_call(input, weight, bias, residual, out))
             if entry is not None and recording.graph is None:
                 done = entry.repeat(input, weight, bias, residual, out, stream)
                 if done is not None:

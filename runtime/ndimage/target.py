@@ -10,6 +10,7 @@ import numpy as np
 from warpconv.codegen.classes import dataclass
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.errors import ArgumentError, ArgumentTypeError, ShapeError
+from warpconv.codegen.layer import FLOATS
 from warpconv.codegen.shape import PIXELS
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView
@@ -65,8 +66,9 @@ class Target:
 
 def output_types(dtype: DType) -> tuple[DType, ...]:
     """The element types that filters of an input of ``dtype`` are stored as."""
-    wider = (DType.FLOAT32, DType.FLOAT16)
-    return (*PIXELS, DType.INT32, *wider) if dtype.is_integer else tuple(dict.fromkeys((dtype, *wider, *PIXELS)))
+    if dtype.is_integer:
+        return *PIXELS, DType.INT32, DType.FLOAT32, DType.FLOAT16
+    return tuple(dict.fromkeys((dtype, *FLOATS, *PIXELS)))
 
 
 def is_dtype(output: Any) -> bool:

@@ -87,7 +87,7 @@ def test_equal_layers_are_equal():
     (dict(padding_mode="constant", padding_value=1e39), "padding_value"),
     (dict(weight_dtype="int8"), "weight_dtype"), (dict(dtype="uint8", weight_dtype="float16"), "weight_dtype"),
     (dict(dtype="uint8", weight_dtype="uint8"), "weight_dtype"), (dict(dtype="int32"), "out_dtype"),
-    (dict(out_dtype="int32"), "out_dtype"), (dict(out_dtype="bfloat16"), "out_dtype"),
+    (dict(out_dtype="int32"), "out_dtype"), (dict(dtype="int8", out_dtype="bfloat16"), "out_dtype"),
     (dict(dtype="uint8", cast="up"), "cast"), (dict(cast="up"), "cast"),
 ])
 def test_what_is_no_layer(fields, argument):

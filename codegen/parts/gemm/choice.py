@@ -77,8 +77,8 @@ def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
 
 
 def of_sizes(spec: KernelSpec, options: Any, shape: ConvShape) -> Any:
-    """``options`` for a layer of these sizes, whose batch is known or is not: small tiles of 1x1 filters where blocks are
-    few and sums short, else as many parts of a sum as take the fewest cycles."""
+    """``options`` for a layer of these sizes: where its batch is known small tiles of 1x1 filters if blocks are few and
+    sums short, else as many parts of a sum as take the fewest cycles."""
     found = replace(options, splits=splits(spec, options, shape))
     if not batch_matters(shape) or spec.r * spec.s > 1 or spec.channels > SHORT_SUM:
         return found

@@ -152,3 +152,15 @@ def test_stacks_are_kept_for_the_next_launch():
     kept = KEPT_STACKS.contents.count
     call(x, w, algorithm="wide")
     assert 0 < kept <= 512 and KEPT_STACKS.contents.count == kept and not KEPT_STACKS.contents.lock
+
+
+def test_no_weight_is_refused_after_a_call_with_a_prepared_one():
+    """It was taken for the prepared one, whose launch then read from address 0."""
+    layer = warpconv.ConvShape(n=2, c=3, h=12, w=12, k=3, r=3, s=3, padding=1)
+    kernel, x = warpconv.specialize(layer, device="cpu"), drawn(2, 3, 12, 12)
+    filter = kernel.prepare(drawn(3, 3, 3, 3))
+    kernel(x, filter)
+    for given in (None, 3, "w", [1.0]):
+        with pytest.raises(WarpconvError, match="weight"):
+            kernel(x, given)
+    assert (kernel(x, filter) == kernel(x, filter)).all()

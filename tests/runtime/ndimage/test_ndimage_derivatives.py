@@ -184,3 +184,19 @@ def test_every_linear_filter_of_scipy_is_here():
 def test_further_arguments_are_a_sequence():
     with pytest.raises(ArgumentTypeError, match="extra_arguments.*int"):
         warpconv.generic_laplace(np.zeros((4, 5), np.float32), lambda *given: None, extra_arguments=3)
+
+
+@needs_cpu
+@needs_scipy
+@pytest.mark.parametrize("shape", [(17, 23), (5, 9, 11)])
+def test_chains_of_bfloat16_have_its_type(shape):
+    """Their sums are kept in float32; the last pass stores the input's type, or the one that is asked for."""
+    bfloat16 = pytest.importorskip("ml_dtypes", reason="bfloat16 in NumPy").bfloat16
+    image = np.random.default_rng(3).standard_normal(shape).astype(bfloat16)
+    exact = image.astype(np.float64)
+    for name, more in (("gaussian_laplace", (1,)), ("gaussian_gradient_magnitude", (1,)), ("laplace", ())):
+        wanted = getattr(ndimage, name)(exact, *more)
+        for x, options in ((image, {}), (image.astype(np.float32), {"output": bfloat16})):
+            made = getattr(warpconv, name)(x, *more, device="cpu", **options)
+            assert made.dtype == bfloat16
+            assert np.abs(made.astype(np.float64) - wanted).max() < 2**-7 * np.abs(wanted).max(), name
