@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from warpconv.images import Picture, finish, read_picture, to_image, write_image
 from warpconv.records.runs import DemoRecord, DemoRow
 from warpconv.runtime.accuracy.measure import measure, measure_unit
 from warpconv.runtime.accuracy.reference import compare
+from warpconv.runtime.build.parallel import as_done
 from warpconv.runtime.call.conv import specialize
 from warpconv.runtime.call.kernel import Kernel
 
@@ -89,8 +90,12 @@ def run_demo(photo: Photograph, path: str, device: str, folder: Path, kernel: st
     layers = [Layer("gaussian 5x5", picture.planes, weights("gaussian:5,1.2")),
               Layer("sobel 3x3", picture.gray()[None], np.stack([weights("sobel-x"), weights("sobel-y")])[:, None]),
               Layer(f"{kernel.partition(':')[0]} 7x7", picture.planes, chosen)]
-    with ThreadPoolExecutor(2) as pool:             # compiling takes longest
-        counted = list(pool.map(lambda layer: _build_and_count(layer, device), layers))
+    made: dict[int, tuple[Kernel, dict[str, Any], str | None]] = {}
+    with contextlib.closing(as_done(lambda number: _build_and_count(layers[number], device), range(len(layers)),
+                                    2)) as finished:        # compiling takes longest
+        for number, future in finished:
+            made[number] = future.result()
+    counted = [made[number] for number in range(len(layers))]
     results, rows = zip(*(_run(layer, kernel, folder, counts) for layer, (kernel, counts, _) in zip(layers, counted)))
     reason = next((reason for _, _, reason in counted if reason), None)
     pictures = _write_pictures(picture, results, layers[2].name, folder)

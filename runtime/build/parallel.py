@@ -10,6 +10,8 @@ from typing import Any
 from warpconv.codegen.errors import ArgumentError
 from warpconv.runtime import env
 
+from .patience import Group, group
+
 
 def workers_of(given: Any, argument: str) -> int:
     """How many threads: ``given``, or WARPCONV_COMPILE_JOBS if None. Raises ArgumentError."""
@@ -21,11 +23,14 @@ def workers_of(given: Any, argument: str) -> int:
 
 def as_done(work: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[tuple[Any, Future]]:
     """Each item with its finished future, as they are done, under the settings (``env.scope``) of the caller. Where the
-    caller stops early, what has not begun is not begun, and what has is waited for."""
+    caller stops early, what has not begun is not begun, and compilations under way are ended."""
     pool = ThreadPoolExecutor(min(workers, max(1, len(items))), thread_name_prefix="warpconv-build")
+    together, context = Group(), copy_context()
+    context.run(group.set, together)
     try:
-        futures = {pool.submit(copy_context().run, work, item): item for item in items}
+        futures = {pool.submit(context.copy().run, work, item): item for item in items}
         for future in as_completed(futures):
             yield futures[future], future
     finally:
+        together.end()
         pool.shutdown(cancel_futures=True)

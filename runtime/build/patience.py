@@ -1,4 +1,5 @@
-"""Compilations that take long: a word after some seconds, and an end after WARPCONV_COMPILE_LIMIT of them."""
+"""Compilations that take long: a word after some seconds, and an end after WARPCONV_COMPILE_LIMIT of them, or once
+nobody waits for them any longer."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
+from warpconv.runtime import forks
 from warpconv.runtime.env import Settings
 
 SAID_AFTER = 5.0        # seconds
@@ -23,10 +26,28 @@ class Watch:
         self.limit = limit
         self.word = ctypes.create_string_buffer(b"0")
         self._start = time.monotonic()
+        self._lock = forks.lock()
+        self._ends: list[Callable[[], None]] = []
 
     def interrupt(self) -> None:
         """It has taken its time, or nobody waits for it any longer."""
-        self.word.value = b"1"
+        with self._lock:
+            self.word.value = b"1"
+            for end in self._ends:
+                end()
+
+    @contextlib.contextmanager
+    def ending(self, end: Callable[[], None]) -> Iterator[None]:
+        """Around a program at work, which ``end`` ends: it is called by an interrupt, at once if one has come."""
+        with self._lock:
+            if self.word.value == b"1":
+                end()
+            self._ends.append(end)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._ends.remove(end)
 
     @property
     def over(self) -> bool:
@@ -36,12 +57,47 @@ class Watch:
     @property
     def stopped(self) -> str:
         """What to say of a compilation that was ended."""
-        return f"took longer than {self.limit:g} s and was stopped"
+        return f"took longer than {self.limit:g} s and was stopped" if self.limit else "was stopped"
 
     @property
     def hint(self) -> str:
         """What to do about it."""
         return "another algorithm or smaller tiles make a shorter text; WARPCONV_COMPILE_LIMIT=0 sets no limit"
+
+
+class Group:
+    """Compilations, in any number of threads, for all of which one caller waits."""
+
+    def __init__(self) -> None:
+        self._lock = forks.lock()
+        self._watches: set[Watch] = set()
+        self._over = False
+
+    def end(self) -> None:
+        """The caller waits no longer: those under way are ended, and those that would begin later."""
+        with self._lock:
+            self._over = True
+            watches = list(self._watches)
+        for watch in watches:
+            watch.interrupt()
+
+    @contextlib.contextmanager
+    def holding(self, watch: Watch) -> Iterator[None]:
+        """Around a compilation of the group."""
+        with self._lock:
+            self._watches.add(watch)
+            over = self._over
+        if over:
+            watch.interrupt()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watches.discard(watch)
+
+
+# of the compilations that begin in this context (parallel.py); None where each is waited for by itself
+group: ContextVar[Group | None] = ContextVar("group", default=None)
 
 
 @contextlib.contextmanager
@@ -56,8 +112,10 @@ def watched(what: str, settings: Settings) -> Iterator[Watch]:
     for timer in timers:
         timer.daemon = True
         timer.start()
+    together = group.get()
     try:
-        yield watch
+        with together.holding(watch) if together else contextlib.nullcontext():
+            yield watch
     finally:
         for timer in timers:
             timer.cancel()

@@ -41,6 +41,13 @@ def contiguous(value: Any, view: ArrayView, argument: str, order: Order | None =
     return view if view.contiguous else arrays.as_contiguous(value, view, argument, order)[1]
 
 
+def check_elements(sizes: tuple[int, ...], argument: str) -> None:
+    """Raises ShapeError for an array without elements."""
+    if 0 in sizes:
+        raise ShapeError(f"{argument} has no elements", argument=argument, value=sizes,
+                         hint="every axis has at least one; leave such calls out")
+
+
 def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = None,
              pitches: tuple[Pitch | None, Pitch | None] = (None, None),
              padding_value: float | None = None) -> ConvShape:
@@ -53,6 +60,7 @@ def layer_of(spec: KernelSpec, x: tuple[int, ...], program: Program | None = Non
     if c != spec.c:
         raise ShapeError(f"this kernel was made for {spec.c} input channels, input has {c}", argument="input", value=x,
                          hint="specialize() another kernel, or call conv2d()")
+    check_elements(x, "input")
     shape = spec.example_shape(n=n, d=image[0], h=image[-2], w=image[-1], padding_value=padding_value)
     if spec.pitched:
         shape = replace(shape, x_pitch=pitches[0], y_pitch=pitches[1])

@@ -15,6 +15,8 @@ from warpconv.codegen.spec import KernelSpec, Operation
 from warpconv.runtime import arrays
 from warpconv.runtime.arrays.view import ArrayView
 
+from .checks import check_elements
+
 ALONE = {2: "sequences", 3: "images", 4: "volumes"}     # by the axes of one
 
 
@@ -87,6 +89,8 @@ def layer_of_sizes(x: tuple[int, ...], w: tuple[int, ...], dtype: DType, weight_
                    geometry: dict[str, Any]) -> ConvShape:
     """The same of the sizes of input (in memory order) and filter."""
     given = tuple(geometry.values())
+    check_elements(x, "input")
+    check_elements(w, "weight")
     try:
         return _layer_of(x, w, dtype, weight_dtype, memory, token(given), **geometry)
     except ArgumentTypeError:

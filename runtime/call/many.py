@@ -27,9 +27,12 @@ def specialize_all(layers: Iterable[ConvShape | NamedLayer], *, workers: int | N
     thread as kernels are ready. ``options``: as specialize's, the same for all layers (``device``, ``bias``, ...).
 
     Returns the kernels in the order of the layers. Raises what specialize raises, for the first layer that is seen to
-    fail; compilations that have begun are finished, and kept in the disk cache. ArgumentTypeError for what is no layer,
-    ArgumentError for ``workers`` or options that cannot be.
+    fail; compilations under way are ended then. ArgumentTypeError for what is no layer, ArgumentError for ``workers``
+    or options that cannot be.
     """
+    if isinstance(layers, (ConvShape, NamedLayer)) or not isinstance(layers, Iterable):
+        raise ArgumentTypeError("specialize_all takes a list of layers", argument="layers",
+                                value=type(layers).__name__, hint="[layer], or specialize(layer)")
     layers = list(layers)
     for layer in layers:
         if not isinstance(layer, (ConvShape, NamedLayer)):

@@ -16,7 +16,7 @@ from warpconv.runtime import arrays
 from warpconv.runtime.arrays import ArrayView, axes
 
 from . import kernels
-from .checks import same_memory
+from .checks import check_elements, same_memory
 from .given import as_batch, layer_of_sizes
 from .kernel import Kernel
 from .operands import Operand, Remember, check_sizes, launch, run, seen, target_of, weight_of
@@ -126,6 +126,8 @@ def _transposed(rank: int, order: Layout, input: Any, weight: Any, bias: Any, st
     w = weight_of(weight, x, rank)
     memory = axes.memory_order(order, x, seen(out, x.dtype, rank))
     n, c, *image = order.logical(x.shape)
+    check_elements(x.shape, "input")
+    check_elements(w.shape, "weight")
     meaning = f"a transposed layer's weight is (C, K/groups, {', '.join('TRS'[-len(image):])})"
     if w.shape[0] != c:
         raise ShapeError(f"weight has {w.shape[0]} channels and input has {c}", argument="weight", value=w.shape,

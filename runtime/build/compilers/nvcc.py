@@ -91,7 +91,7 @@ def is_unknown_arch(log: str) -> bool:
 def _run(program: Path, arguments: list[str], work: Path, text: str, arch: str, options: tuple[str, ...],
          watch: Watch) -> str:
     status, out, err = tools.run_tool([str(program), *arguments], cwd=work, drop_env=OWN_VARIABLES,
-                                      seconds=watch.limit)
+                                      watch=watch)
     log = out + err
     if status == 0:
         return log

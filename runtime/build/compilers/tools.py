@@ -20,6 +20,7 @@ from pathlib import Path
 
 from warpconv.codegen.errors import ToolNotFound
 from warpconv.runtime import paths
+from warpconv.runtime.build.patience import Watch
 from warpconv.runtime.env import Settings
 
 USUAL_TOOLKIT = Path("/usr/local/cuda")
@@ -88,11 +89,12 @@ def _executable(path: Path) -> Path | None:
 
 
 def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, seconds: float | None = TOOL_SECONDS,
-             drop_env: tuple[str, ...] = ()) -> tuple[int, str, str]:
+             watch: Watch | None = None, drop_env: tuple[str, ...] = ()) -> tuple[int, str, str]:
     """Run a tool inside ``cwd``; its exit status, standard output and standard error, undecodable bytes replaced.
 
     The tool's own temporary files go to ``cwd`` too. It and its children are killed if it takes too long (the status
-    is then -1 and the error text says so) or if we are interrupted. Raises ToolNotFound if it cannot be started.
+    is then -1 and the error text says so) or if ``watch``, whose time it has then, or this thread is interrupted.
+    Raises ToolNotFound if it cannot be started.
     """
     child_env = {k: v for k, v in os.environ.items() if k not in drop_env} | {"TMPDIR": str(cwd), "LC_ALL": "C"}
     if path_first is not None:
@@ -102,14 +104,19 @@ def run_tool(command: list[str], *, cwd: Path, path_first: Path | None = None, s
     except OSError as error:
         raise ToolNotFound(f"{Path(command[0]).name} cannot be started: {error.strerror or error}",
                            argument="program", value=command[0]) from error
+    if watch is not None:
+        seconds = watch.limit
     try:
-        out, err = child.communicate(timeout=seconds)
+        with watch.ending(lambda: _end(child)) if watch else contextlib.nullcontext():
+            out, err = child.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         _kill(child)
         return -1, "", f"{Path(command[0]).name} took longer than {seconds:g} s and was stopped"
     except BaseException:
         _kill(child)
         raise
+    if watch is not None and watch.over:
+        return -1, "", f"{Path(command[0]).name} {watch.stopped}"
     return child.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -128,10 +135,15 @@ def _start(command: list[str], cwd: Path, child_env: Mapping[str, str]) -> subpr
                             stderr=subprocess.PIPE, start_new_session=os.name != "nt")
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a tool and its children; whoever waits for it is told by its status."""
     with contextlib.suppress(OSError):
         if os.name == "nt":
             child.kill()
-        else:
+        elif child.returncode is None:
             os.killpg(child.pid, signal.SIGKILL)
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    _end(child)
     child.communicate()

@@ -270,7 +270,7 @@ def _compiler(toolchain: Toolchain, arguments: list[str], scratch: Path, source:
     the disk is at fault."""
     name = Path(toolchain.command[0]).name
     with watched(f"a kernel for the CPU device by {name}", env.settings()) as watch:
-        status, out, err = tools.run_tool([*toolchain.program, *arguments], cwd=scratch, seconds=watch.limit)
+        status, out, err = tools.run_tool([*toolchain.program, *arguments], cwd=scratch, watch=watch)
     if status == 0:
         return err
     if watch.over:

@@ -57,8 +57,8 @@ X, W, B = arrays()
     ({"x": X[0, 0]}, ShapeError, "input"), ({"x": X[None]}, ShapeError, "input"), ({"w": W[0]}, ShapeError, "weight"),
     ({"x": X[:, :1]}, ShapeError, "weight"), ({"groups": 3}, ShapeError, "weight"),
     ({"groups": 0}, ShapeError, "groups"), ({"groups": 1.5}, ArgumentTypeError, "groups"),
-    ({"x": X[:, :, :1, :1], "padding": 0}, ShapeError, "input"), ({"x": X[:0]}, ShapeError, "n"),
-    ({"x": X[:, :, :0]}, ShapeError, "h"), ({"w": W[:0]}, ShapeError, "k"),
+    ({"x": X[:, :, :1, :1], "padding": 0}, ShapeError, "input"), ({"x": X[:0]}, ShapeError, "input"),
+    ({"x": X[:, :, :0]}, ShapeError, "input"), ({"w": W[:0]}, ShapeError, "weight"),
     ({"x": X.astype(np.float64)}, ArgumentTypeError, "input"), ({"x": X.astype(np.int64)}, ArgumentTypeError, "input"),
     ({"w": W.astype(np.float16)}, ArgumentTypeError, "weight"), ({"x": X.astype(">f4")}, ArgumentTypeError, "input"),
     ({"x": X.astype(np.complex64)}, ArgumentTypeError, "input"), ({"x": X.astype(object)}, ArgumentTypeError, "input"),
@@ -267,3 +267,19 @@ def test_conv2d_equals_the_reference_with_every_option():
         wanted.check(out)
     grouped = ConvShape.of(x.shape, w[:, :1].shape, groups=2)
     reference.expected(x, w[:, :1], grouped).check(warpconv.conv2d(x, w[:, :1], groups=2, device="cpu"))
+
+
+@pytest.mark.parametrize("call, argument", [
+    (lambda x, w: warpconv.conv2d(x[:0], w, device="cpu"), "input"),
+    (lambda x, w: warpconv.conv2d(x[:, :, :0], w, device="cpu"), "input"),
+    (lambda x, w: warpconv.conv2d(x, w[:0], device="cpu"), "weight"),
+    (lambda x, w: warpconv.conv2d(x, w[:, :, :0], device="cpu"), "weight"),
+    (lambda x, w: warpconv.conv1d(x[:0, :, 0], w[:, :, 0], device="cpu"), "input"),
+    (lambda x, w: warpconv.conv3d(x[:0, :, None], w[:, :, None], device="cpu"), "input"),
+    (lambda x, w: warpconv.conv_transpose2d(x[:0], w.swapaxes(0, 1), device="cpu"), "input"),
+    (lambda x, w: warpconv.conv2d_weight(x[:0], w.shape, np.ones((0, 4, 7, 7), np.float32), device="cpu"), "input"),
+    (lambda x, w: warpconv.conv2d_bias(x[:0], device="cpu"), "input")])
+def test_arrays_without_elements_are_named(call, argument):
+    with pytest.raises(ShapeError, match=f"^{argument} has no elements") as caught:
+        call(np.ones((2, 3, 9, 9), np.float32), np.ones((4, 3, 3, 3), np.float32))
+    assert caught.value.argument == argument

@@ -79,3 +79,9 @@ def test_typed_errors(layers, options, error, argument):
 
 def test_no_layers_make_no_kernels():
     assert warpconv.specialize_all([]) == [] == list(as_done(str, [], 4))
+
+
+@pytest.mark.parametrize("layers", [warpconv.ConvShape(c=1, h=9, w=9, k=1, r=3, s=3), 3, None])
+def test_layers_are_a_list(layers):
+    with pytest.raises(ArgumentTypeError, match="takes a list of layers"):
+        warpconv.specialize_all(layers)

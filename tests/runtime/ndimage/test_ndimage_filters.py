@@ -308,7 +308,7 @@ X = np.zeros((4, 5), np.float32)
     (lambda: warpconv.gaussian_filter(X, 1, order=0.5), ArgumentTypeError, "order"),
     (lambda: warpconv.gaussian_filter(X, 1, radius=1.5), ArgumentTypeError, "radius"),
     (lambda: warpconv.gaussian_filter(X, 1, truncate=-4), ArgumentError, "truncate"),
-    (lambda: warpconv.gaussian_filter(X, 1e9), ArgumentError, "truncate"),
+    (lambda: warpconv.gaussian_filter(X, 1e9), ArgumentError, "sigma"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=(0, 0)), ArgumentError, "axes"),
     (lambda: warpconv.gaussian_filter(X, 1, axes=2), ArgumentError, "axes"),
     (lambda: warpconv.laplace(X.astype("uint16"), "int32", ("constant", "wrap"), 5e6, device="cpu"), ArgumentError,
