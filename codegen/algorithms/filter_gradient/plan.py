@@ -17,6 +17,7 @@ from warpconv.codegen.classes import dataclass, replace
 from warpconv.codegen.dtypes import DType, Layout
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.hardware import GRID_LIMIT, H200_CLOCK, H200_LATENCY, QUARTERS
+from warpconv.codegen.options import DERIVED
 from warpconv.codegen.parts import partial_sums
 from warpconv.codegen.parts.arguments import border_arguments, demanding, gradient_arguments
 from warpconv.codegen.parts.occupancy import blocks_refusal
@@ -317,6 +318,17 @@ def _refusal(spec: KernelSpec, options: FilterGradientOptions) -> str | None:
     return None
 
 
+def leaner(spec: KernelSpec, options: FilterGradientOptions) -> FilterGradientOptions | None:
+    """A tile of one row and two columns, or of one output, or None. (Three drawn ones spilled 24 to 64 bytes with as
+    many registers as a thread may have, by NVRTC 13.5 or nvcc 13.0; none does so.)"""
+    if options.form is not Form.TAPS or options.walk is not Walk.TILE:
+        return None
+    vector = options.vector if spec.layout is Layout.NHWC else 1
+    tiles = (replace(options, rows=1, columns=columns, vector=vector, min_blocks=DERIVED) for columns in (2, 1)
+             if columns < options.rows * options.columns)
+    return next((found for found in tiles if _refusal(spec, found) is None), None)
+
+
 def space(spec: KernelSpec) -> Iterable[FilterGradientOptions]:
     own = defaults(spec)
     chunks = partial_sums.chunks_beside(own.chunks)
@@ -349,4 +361,4 @@ def estimate(plan: KernelPlan, shape: ConvShape) -> float:
 ALGORITHM = Algorithm(name="filter_gradient",
                       summary="the filter's gradient, summed over batch and pixels in a fixed order",
                       options=FilterGradientOptions, supports=supports, defaults=defaults, plan=plan, space=space,
-                      estimate=estimate, operation=Operation.FILTER_GRADIENT)
+                      estimate=estimate, leaner=leaner, operation=Operation.FILTER_GRADIENT)

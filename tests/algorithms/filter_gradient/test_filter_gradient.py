@@ -6,9 +6,10 @@ import pytest
 
 from warpconv.codegen.errors import UnsupportedSpec
 from warpconv.codegen.render import render
-from warpconv.codegen.resolution import with_fewer_blocks
+from warpconv.codegen.resolution import plan as planned_again, with_fewer_blocks
 from warpconv.codegen.select import plan_layer
 from warpconv.codegen.shape import ConvShape
+from warpconv.runtime.build.compilers import CompilerKind
 from warpconv.runtime.build.pipeline import build
 
 NAME = "filter_gradient"
@@ -59,8 +60,8 @@ def test_the_compiler_is_told_of_blocks_where_it_spills():
     plan."""
     made = plan_layer(layer(layout="NCHW", r=3, s=3, padding=1), arch="sm_90", operation="filter_gradient",
                       algorithm=NAME)
-    numbers = []
-    while made is not None:
+    numbers, rows = [], made.options.rows
+    while made.options.rows == rows:        # then smaller tiles
         numbers.append(made.options.min_blocks)
         assert f"__launch_bounds__(128{f', {numbers[-1]}' if numbers[-1] else ''})" in render(made).text
         made = with_fewer_blocks(made)
@@ -77,3 +78,21 @@ def test_the_compiler_is_told_of_blocks_where_it_spills():
 def test_defaults_do_not_spill(changes):
     for entry in build(plan_layer(layer(**changes), operation="filter_gradient", algorithm=NAME)).compiled.entries:
         assert (entry.spill_stores, entry.spill_loads, entry.stack_bytes) == (0, 0, 0), entry
+
+
+@pytest.mark.long
+@pytest.mark.nvcc
+@pytest.mark.parametrize("arch, layer, spilled", [
+    ("sm_90", dict(n=2, c=1, k=1, h=320, w=14, r=11, s=11, stride=3, layout="NHWC", dtype="bfloat16"), 64),
+    ("sm_80", dict(n=64, c=130, k=130, groups=130, h=56, w=56, r=7, s=7, stride=3, padding=1, layout="NHWC"), 64)])
+def test_tiles_that_spill_however_many_registers_there_are_become_small(arch, layer, spilled):
+    """So many bytes a thread by nvcc 13.0, with fewer blocks too."""
+    made = plan_layer(ConvShape(**layer), arch=arch, operation="filter_gradient")
+    assert made.options.rows > 1
+    built = build(made, kind=CompilerKind.NVCC)
+    assert not any(entry.spills for entry in built.compiled.entries)
+    leaner = with_fewer_blocks(planned_again(made.spec, {**made.settings(), "min_blocks": 1}))
+    assert (leaner.options.rows, leaner.options.columns) == (1, 2)
+    least = with_fewer_blocks(planned_again(made.spec, {**leaner.settings(), "min_blocks": 1}))
+    assert (least.options.rows, least.options.columns) == (1, 1)
+    assert with_fewer_blocks(planned_again(made.spec, {**least.settings(), "min_blocks": 1})) is None
