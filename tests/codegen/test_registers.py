@@ -59,7 +59,11 @@ SPILLED = [
     ("forward", "sm_80", "mma", dict(n=32, c=58, h=227, w=227, k=116, r=3, s=1, padding=(1, 0), stride=2,
                                      dtype="float16", layout="NHWC")),
     ("forward", "sm_100", "mma", dict(n=32, c=232, h=299, w=303, k=16, r=11, s=11, padding=(0, 5), groups=2,
-                                      dtype="float16"))]
+                                      dtype="float16")),
+    ("filter_gradient", "sm_90", "hankel", dict(n=32, c=672, h=112, w=112, k=672, r=2, s=2, groups=672, padding=1,
+                                                stride=3, dtype="float16", layout="NHWC")),
+    ("filter_gradient", "sm_90", "hankel", dict(n=32, c=96, h=56, w=56, k=96, r=7, s=7, groups=96, padding=3,
+                                                stride=4, dtype="bfloat16", layout="NHWC"))]
 
 
 @pytest.mark.long
