@@ -51,9 +51,9 @@ class Layer:
 
     ``dtype`` is the input's element type. The filter's, ``weight_dtype``, is the same for floating-point inputs; for
     integers it is float32, or an integer type, whose products are summed exactly in int32. ``out_dtype`` is another
-    type of the output: float32, float16 or an integer type; ``cast`` says how values become integers. Both are None
-    where the type is the usual one (``w_dtype`` and ``y_dtype`` tell it). A bias is of the input's type, float32 for
-    integers.
+    type of the output: float32, float16, an integer type, of floats bfloat16, too; ``cast`` says how values become
+    integers. Both are None where the type is the usual one (``w_dtype`` and ``y_dtype`` tell it). A bias is of the
+    input's type, float32 for integers.
 
     ``separable``: each filter, of one channel, is the product of a column and a row, and the weight is these factors,
     float32 of (K, 1, 1, R + S): R elements of the column, then S of the row.

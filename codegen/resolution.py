@@ -254,10 +254,10 @@ def plan(spec: KernelSpec | Selection, settings: Mapping[str, Any] | None = None
     return row.plan(spec, with_settings(row.defaults(spec, shape), values))
 
 
-def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
+def with_fewer_blocks(made: KernelPlan, leaner: bool = False) -> KernelPlan | None:
     """The plan with as many blocks less beside each other on a multiprocessor as give a thread more registers, or where
     the compiler was told no number as many as the planned registers leave. Where its plan values say no such number, or
-    a thread has all that it can have: that with its algorithm's leaner values, or None."""
+    a thread has all that it can have, or ``leaner`` says so: that with its algorithm's leaner values, or None."""
     launches = made.program.launches
     own = [launch for launch in launches if launch.entry == made.spec.name] or launches     # parts are added by others
     warps = max(-(-math.prod(launch.block) // LANES) for launch in own)
@@ -267,12 +267,13 @@ def with_fewer_blocks(made: KernelPlan) -> KernelPlan | None:
     fewer = (less for less in range(blocks - 1, 0, -1)
              if thread_registers(warps, less) > thread_registers(warps, blocks))
     least = next(fewer, None)
-    values = {**made.settings(), "min_blocks": least}
-    if least is None:
-        forward = made.forward or made
+    forward, options = made.forward or made, None
+    if least is None or leaner:
         options = _row(made.spec.algorithm).leaner(forward.spec, forward.options)
-        if options is None:
-            return None
+    if least is None and options is None:
+        return None
+    values = {**made.settings(), "min_blocks": least}
+    if options is not None:
         values = {name: value for name, value in replace(forward, options=options).settings().items()
                   if value != DERIVED or name != "min_blocks"}
     try:

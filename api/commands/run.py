@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+import numpy as np
 
 from warpconv.codegen.dtypes import DType
 from warpconv.codegen.epilogue import split_steps
@@ -48,7 +49,7 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
 
     With --layout NHWC the axes of X and of the output are N, H, W, C (of volumes N, D, H, W, C). bfloat16, which .npy
     files have no name for, is read as its 16 bits (uint16, or the '|V2' that ml_dtypes' arrays are saved as) with
-    --dtype bfloat16, and written as X was.
+    --dtype bfloat16, and written as X was (of other inputs as uint16).
     """
     from warpconv.runtime.arrays.elements import from_bits
     _check_output(output, (x, w, bias, residual, source))
@@ -73,7 +74,9 @@ def run(ctx: click.Context, x: str, w: str, bias: str | None, residual: str | No
     start = time.perf_counter()
     result = kernel(*arrays, residual=added)
     seconds = time.perf_counter() - start
-    write_array(output, result.view(saved_as) if request.shape.y_dtype is DType.BFLOAT16 else result, "--output")
+    if request.shape.y_dtype is DType.BFLOAT16:
+        result = result.view(saved_as if request.shape.dtype is DType.BFLOAT16 else np.uint16)
+    write_array(output, result, "--output")
     record = _record(request, kernel, seconds, output, _check(request, arrays, added, result) if check else None,
                      None if reports is None else _counts(reports))
     _show(record, request, as_json)

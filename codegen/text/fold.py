@@ -152,7 +152,8 @@ def _one(token: Token, folding: _Folding) -> list[Token]:
 
 def _nothing(token: Token, folding: _Folding) -> list[Token]:
     before, after, start = token.before, token.after, token
-    if after.text == "!=" and after.after.text == "0" and before.text in ("(", "||", "&&", "="):
+    if (after.text == "!=" and after.after.text == "0" and before.text in ("(", "||", "&&", "=")
+            and after.after.after.text in (")", "||", "&&", ";", ",")):
         return [_becomes(token, after.after, "false")]
     while cast(start.before):
         start = start.before.matching()

@@ -23,7 +23,8 @@ def workers_of(given: Any, argument: str) -> int:
 
 def as_done(work: Callable[[Any], Any], items: Sequence[Any], workers: int) -> Iterator[tuple[Any, Future]]:
     """Each item with its finished future, as they are done, under the settings (``env.scope``) of the caller. Where the
-    caller stops early, what has not begun is not begun, and compilations under way are ended."""
+    caller stops early, what has not begun is not begun, and compilations under way are ended (not those of another
+    as_done in ``work``)."""
     pool = ThreadPoolExecutor(min(workers, max(1, len(items))), thread_name_prefix="warpconv-build")
     together, context = Group(), copy_context()
     context.run(group.set, together)

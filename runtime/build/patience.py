@@ -26,6 +26,7 @@ class Watch:
         self.limit = limit
         self.word = ctypes.create_string_buffer(b"0")
         self._start = time.monotonic()
+        self.left = False       # whether nobody waits for it any longer
         self._lock = forks.lock()
         self._ends: list[Callable[[], None]] = []
 
@@ -57,11 +58,15 @@ class Watch:
     @property
     def stopped(self) -> str:
         """What to say of a compilation that was ended."""
-        return f"took longer than {self.limit:g} s and was stopped" if self.limit else "was stopped"
+        if self.left or not self.limit:
+            return "was stopped, since nobody waits for it any longer"
+        return f"took longer than {self.limit:g} s and was stopped"
 
     @property
     def hint(self) -> str:
         """What to do about it."""
+        if self.left:
+            return "build it again"
         return "another algorithm or smaller tiles make a shorter text; WARPCONV_COMPILE_LIMIT=0 sets no limit"
 
 
@@ -71,14 +76,15 @@ class Group:
     def __init__(self) -> None:
         self._lock = forks.lock()
         self._watches: set[Watch] = set()
-        self._over = False
+        self.over = False       # whether the caller waits no longer
 
     def end(self) -> None:
         """The caller waits no longer: those under way are ended, and those that would begin later."""
         with self._lock:
-            self._over = True
+            self.over = True
             watches = list(self._watches)
         for watch in watches:
+            watch.left = True
             watch.interrupt()
 
     @contextlib.contextmanager
@@ -86,8 +92,8 @@ class Group:
         """Around a compilation of the group."""
         with self._lock:
             self._watches.add(watch)
-            over = self._over
-        if over:
+            watch.left = self.over
+        if watch.left:
             watch.interrupt()
         try:
             yield
@@ -98,6 +104,12 @@ class Group:
 
 # of the compilations that begin in this context (parallel.py); None where each is waited for by itself
 group: ContextVar[Group | None] = ContextVar("group", default=None)
+
+
+def nobody_waits() -> bool:
+    """Whether compilations that begin in this context are ended at once."""
+    together = group.get()
+    return together is not None and together.over
 
 
 @contextlib.contextmanager

@@ -70,12 +70,12 @@ class Text:
         return cls(spec=spec, program=program, settings=json.loads(identity["plan"]), identity=identity, render=render,
                    no_spills=note["no_spills"])
 
-    def with_fewer_blocks(self, settings: env.Settings) -> Text | None:
+    def with_fewer_blocks(self, settings: env.Settings, leaner: bool = False) -> Text | None:
         """The text of the same kernel with fewer blocks beside each other, if that leaves more registers, else with
-        leaner plan values, if there are any."""
+        leaner plan values (with these first where ``leaner`` says so), if there are any."""
         from warpconv.codegen.resolution import with_fewer_blocks
         plan = self.plan() if callable(self.plan) else self.plan
-        fewer = None if plan is None else with_fewer_blocks(plan)
+        fewer = None if plan is None else with_fewer_blocks(plan, leaner)
         return None if fewer is None else Text.of(fewer, settings)
 
     def to_note(self) -> dict[str, Any]:
@@ -199,8 +199,8 @@ def build(plan: KernelPlan | Text, target: Target | None = None, *, kind: Compil
         meta, fewer = compiled(text, folder), text
         if not _spills(meta):
             return meta
-        for _ in range(MOST_FEWER):
-            if (fewer := fewer.with_fewer_blocks(settings)) is None:
+        for left in reversed(range(MOST_FEWER)):
+            if (fewer := fewer.with_fewer_blocks(settings, leaner=not left)) is None:
                 break
             if not _spills(meta := compiled(fewer, folder)):
                 _log.info("%s for %s spills and is built with %s", text.spec.name, text.spec.arch, ", ".join(

@@ -54,7 +54,7 @@ def reach(sigma: float, truncate: Any, radius: Any) -> int:
     if radius is not None:
         return within(radius, "radius")
     if not 0 <= far <= LARGEST_PADDING:
-        name, value = ("truncate", truncate) if far < 0 else ("sigma", sigma)
+        name, value = ("truncate", truncate) if far < 0 or truncate > sigma else ("sigma", sigma)
         raise ArgumentError(f"the filter's radius, truncate * sigma = {far - 0.5:g}, is out of range", argument=name,
                             value=value, hint=f"a radius from 0 to {LARGEST_PADDING}")
     return int(far)

@@ -54,6 +54,22 @@ def test_run_in_every_type_and_layout(tmp_path, dtype, saved, layout):
     wanted.check(y.view(operands[0].dtype), text)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_outputs_in_bfloat16_of_other_inputs_are_its_bits(tmp_path, dtype):
+    """They were written as the input's type, with these bits."""
+    bfloat16 = pytest.importorskip("ml_dtypes", reason="bfloat16 in NumPy").bfloat16
+    shape = ConvShape(n=1, c=1, h=8, w=8, k=3, r=3, s=3, padding=1, dtype=dtype, out_dtype="bfloat16")
+    operands = reference.operands(shape, np.random.default_rng(5))[:2]
+    files = [tmp_path / f"{name}.npy" for name in "xw"]
+    for file, array in zip(files, operands):
+        np.save(file, array)
+    text = good("run", *files, "-o", tmp_path / "y.npy", "--padding", "1", "--out-dtype", "bfloat16", "--check",
+                "--device", "cpu")
+    y = np.load(tmp_path / "y.npy")
+    assert y.dtype == np.uint16 and y.shape == (1, 3, 8, 8)
+    reference.expected(*operands, shape).check(y.view(bfloat16), text)
+
+
 def layout_sizes(layout, sizes):
     n, c, h, w = sizes
     return sizes if layout == "NCHW" else (n, h, w, c)

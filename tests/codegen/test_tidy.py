@@ -32,7 +32,9 @@ def folded(expression: str) -> str:
     ("true ? a : b", "a"), ("false ? a : b < 1 ? 2 : 3", "b < 1 ? 2 : 3"), ("true && a < b", "a < b"),
     ("false || (a < b)", "a < b"), ("!true && a", "false"), ("a && true", "a"), ("ONE - 1 + a", "a"),
     ("((int*)(y + NONE))[a]", "((int*)y)[a]"), ("2 * ONE + 1", "3"), ("a % ONE != 0 || a < b", "a < b"),
-    ("a < 0 || a % ONE != 0 || b", "a < 0 || b"), ("NONE != 0", "false")])
+    ("a < 0 || a % ONE != 0 || b", "a < 0 || b"), ("NONE != 0", "false"),
+    ("NONE != 0 + a", "NONE != a"), ("a || NONE != 0 < b", "a || NONE != 0 < b"),
+    ("a || NONE != 0 * b", "a || NONE != 0")])
 def test_expressions(expression, expected):
     assert folded(expression) == expected
 

@@ -121,7 +121,7 @@ def _plan_lanes(spec: KernelSpec, options: FilterGradientOptions) -> KernelPlan:
         spec=spec, options=options, numbers=made, templates=("volume/filter_lanes.cu.jinja",),
         program=_program(spec, options, arguments, (made.lanes, made.teams, 1), made.tap_tiles,
                          beside=-(-spec.k // made.team_channels)),
-        phrase=f"teams of {made.lanes} lanes of {channels} walk down the planes, each with "
+        phrase=f"teams of {made.lanes} lanes with {channels} each walk down the planes, each with "
                f"{options.tap_planes} x {options.tap_rows} x {options.tap_columns} taps and {options.rows} x "
                f"{options.columns} outputs of {made.slots} planes, in {options.chunks} chunks; then the chunks' sums "
                "are added",

@@ -205,7 +205,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
         entry=spec.name, block=(made.lanes, made.teams, 1), shared_bytes=shared,
         arguments=tuple(a.name for a in arguments),
         grid=(Blocks(of=Dimension.N, by=(Dimension.P, Dimension.Q), pieces=(down, across), each=options.chunks,
-                     add=made.teams - 1, per=made.teams, limit=GRID_LIMIT[0]),
+                     add=made.teams - 1, per=made.teams, limit=GRID_LIMIT[0] // (2 * made.teams)),
               Blocks(times=-(-spec.k // made.team_channels), limit=GRID_LIMIT[1]), Blocks()))
     outputs = down * across * options.lane_vector
     looped = ", row after row of taps" if loops else ""
@@ -213,7 +213,7 @@ def _plan_lanes(spec: KernelSpec, options: VolumeOptions) -> KernelPlan:
     return KernelPlan(
         spec=spec, options=options, numbers=made, templates=("volume/lanes.cu.jinja",),
         program=Program(arguments=arguments, steps=(launch,)),
-        phrase=f"teams of {made.lanes} lanes of {channels} walk down the planes, each with {down} "
+        phrase=f"teams of {made.lanes} lanes with {channels} each walk down the planes, each with {down} "
                f"x {across} outputs in {made.slots} output planes{looped}, {made.teams} teams a block",
         cost=Cost(unit=f"32 x {outputs} outputs of a plane", shuffles=0, fma=outputs * spec.reduction,
                   warp_loads=_rows_loaded(spec, options, made) * made.columns_read, registers=registers,

@@ -40,8 +40,9 @@ FEW_TAPS = 3                    # of a box, whose next comes late
 MORE_BOXES = (2, 3)             # of the ring, where a box takes long or serves few taps
 RINGS = (2, 4)                 # of the ring of boxes as NCHW has them
 MOST_RING = 8
-# tiles of so many pixels that a block has at least where filters stay, and in NHWC of no more filters than a slice has
-STAYS_TILES, STAYS_PIXELS, STAYS_FEW = 4, 128, 2    # channels
+# tiles of so many pixels that a block has at least where filters stay; STAYS_FEW in NHWC where these are no more than a
+# slice's channels
+STAYS_TILES, STAYS_PIXELS, STAYS_FEW = 4, 128, 2
 SLOW_TILE = (64, 128)           # filters that stay and pixels: 1.2 to 1.8 times as long as other tiles of four layers
 
 

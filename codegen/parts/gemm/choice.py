@@ -34,7 +34,7 @@ TILES = {Tile(128, 64, 8, 8): 1.0, Tile(96, 64, 12, 8): 1.0, Tile(64, 64, 8, 8):
 # filters that fill no tile of 64: 288 -> 48, 1x1 on 35^2, batch 32, take 38.4 us for 43.8 (an H200, 2026-12-01)
 FEW_FILTERS = Tile(48, 64, 12, 4)
 # of 1x1 sums up to so long where a multiprocessor had no more than two blocks: in NCHW 128 -> 32, 1x1 on 27^2, batch
-# 32, take 9.4 us for 16.6, 20 -> 480 on single pixels 2.5 for 3.9 (the same; NHWC was not timed)
+# 32, take 9.4 us for 16.6, 20 -> 480 on single pixels 2.5 for 3.9 (the same); single pixels are NHWC's, too
 SHORT_SUM, SHORT_TILE, FEW_BLOCKS = 128, Tile(32, 32, 4, 4), 2
 LONG_SUM, LONG_TILE = 1024, Tile(64, 128, 8, 8)     # products from which on 64 filters are better off with 128 pixels
 FURTHER_TILES = (LONG_TILE, Tile(128, 128, 8, 8), Tile(64, 256, 8, 8), Tile(96, 128, 12, 8), Tile(128, 256, 8, 16),
@@ -65,9 +65,9 @@ TILE_WAITS = {Layout.NCHW: 2400, Layout.NHWC: 1500}
 def choice(spec: KernelSpec, *, by_columns: bool) -> dict[str, Any]:
     """Plan values for a layer of any size: the tile that wastes least, products a tile, their order."""
     tile = min(TILES, key=lambda t: -(-spec.filters // t.block_m) * t.block_m * TILES[t])
-    if tile.block_m > FEW_FILTERS.block_m >= spec.filters:
-        tile = FEW_FILTERS
     products = spec.channels * spec.r * spec.s
+    if tile.block_m > FEW_FILTERS.block_m >= spec.filters and products < LONG_SUM:
+        tile = FEW_FILTERS
     if tile.block_m == LONG_TILE.block_m and products >= LONG_SUM:
         tile = LONG_TILE
     order = _order(spec, products) if by_columns else None
@@ -80,7 +80,8 @@ def of_sizes(spec: KernelSpec, options: Any, shape: ConvShape) -> Any:
     """``options`` for a layer of these sizes: where its batch is known small tiles of 1x1 filters if blocks are few and
     sums short, else as many parts of a sum as take the fewest cycles."""
     found = replace(options, splits=splits(spec, options, shape))
-    if not batch_matters(shape) or spec.r * spec.s > 1 or spec.channels > SHORT_SUM:
+    served = spec.layout is Layout.NCHW or shape.p == shape.q == 1
+    if not (served and batch_matters(shape)) or spec.r * spec.s > 1 or spec.channels > SHORT_SUM:
         return found
     blocks = -(-shape.n * shape.p * shape.q // options.block_n) * -(-spec.filters // options.block_m) * spec.groups
     tile, whole = SHORT_TILE, gemm_tiles.of_layer(spec, found)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from warpconv.codegen.errors import ArgumentError, CompileError, FileError, ToolNotFound
 from warpconv.runtime import env
+from warpconv.runtime.build.patience import nobody_waits
 from warpconv.runtime.env import CompilerChoice, Settings
 
 from . import nvcc, nvrtc, pycuda_route
@@ -114,6 +115,8 @@ def compile_source(text: str, *, arch: str, kind: CompilerKind | None = None, pt
     try:
         return _compile(kind, text, arch=arch, options=options, ptx=ptx, name=name, settings=settings)
     except CompileError as error:
+        if nobody_waits():      # the text was not refused
+            raise
         raise _with_kept_source(error, name, settings) from error.__cause__
 
 

@@ -65,6 +65,9 @@ def test_the_compiler_is_told_of_blocks_where_it_spills():
         numbers.append(made.options.min_blocks)
         assert f"__launch_bounds__(128{f', {numbers[-1]}' if numbers[-1] else ''})" in render(made).text
         made = with_fewer_blocks(made)
+    tried = plan_layer(layer(layout="NCHW", r=3, s=3, padding=1), arch="sm_90", operation="filter_gradient",
+                       algorithm=NAME)
+    assert with_fewer_blocks(tried, leaner=True).options.rows == 1 < tried.options.rows       # build's last try
     assert numbers[0] == 0 and numbers[1] > 3 and numbers[1:] == sorted(numbers[1:], reverse=True)
     tiles = plan_layer(layer(groups=1), operation="filter_gradient", algorithm=NAME)
     assert tiles.options.min_blocks == 4 and with_fewer_blocks(tiles).options.min_blocks == 3

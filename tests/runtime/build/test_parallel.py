@@ -6,13 +6,15 @@ import contextlib
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
+from warpconv.codegen.errors import CompileError
 from warpconv.runtime import env
-from warpconv.runtime.build.compilers import tools
+from warpconv.runtime.build.compilers import CompilerKind, compile_source, tools
 from warpconv.runtime.build.parallel import as_done
-from warpconv.runtime.build.patience import group, watched
+from warpconv.runtime.build.patience import Group, group, nobody_waits, watched
 
 LONG = 60.0     # seconds
 
@@ -38,7 +40,22 @@ def test_compilations_under_way_are_ended_where_the_caller_stops(tmp_path):
         for _, future in finished:
             future.result()
     assert time.monotonic() - start < LONG / 2
-    assert group.get() is None
+    assert group.get() is None and not nobody_waits()
+
+
+@pytest.mark.nvcc
+def test_what_is_ended_says_so_and_is_not_kept_as_refused(tmp_path):
+    """It said that it had taken 300 s, and its text was kept among those that compilers refused."""
+    together = Group()
+    together.end()
+    token = group.set(together)
+    try:
+        with pytest.raises(CompileError, match="was stopped, since nobody waits for it any longer") as caught:
+            compile_source("__global__ void f() {}", arch="sm_90", kind=CompilerKind.NVCC,
+                           settings=replace(env.settings(), cache_dir=tmp_path))
+    finally:
+        group.reset(token)
+    assert "COMPILE_LIMIT" not in str(caught.value) and not list(tmp_path.rglob("failed"))
 
 
 def test_what_begins_later_is_ended_at_once(tmp_path):

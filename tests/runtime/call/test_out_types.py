@@ -1,4 +1,4 @@
-"""``out_dtype``: outputs of another floating-point type are those in float32, rounded to nearest even."""
+"""``out_dtype``: outputs in bfloat16 are those that the same algorithm makes in float32, rounded to nearest even."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC; its
 //        filter gradient
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 16 lanes of 2 channels walk down the planes, each with 3 x 3 x 3 taps and 1 x 8 outputs of 3 planes,
-//        in 396 chunks; then the chunks' sums are added
+// plan   teams of 16 lanes with 2 channels each walk down the planes, each with 3 x 3 x 3 taps and 1 x 8 outputs of 3
+//        planes, in 396 chunks; then the chunks' sums are added
 // cost   32 x 16 outputs of a plane: 38 warp loads, 0 shuffles, 432 FMA a lane, about 166 registers (direct: 864 loads)
 //
 // A team of lanes walks down planes of the input. The output planes whose windows have a row are in registers, SLOTS of

@@ -8,8 +8,8 @@
 // layer  x[N, D, H, W, 32] * w[32, 1, 3, 3, 3] -> y[N, Z, P, Q, 32], stride 1, padding 1, groups 32, bfloat16 NHWC,
 //        then relu
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 16 lanes of 2 channels walk down the planes, each with 1 x 2 outputs in 3 output planes, 8 teams a
-//        block
+// plan   teams of 16 lanes with 2 channels each walk down the planes, each with 1 x 2 outputs in 3 output planes, 8
+//        teams a block
 // cost   32 x 4 outputs of a plane: 12 warp loads, 0 shuffles, 108 FMA a lane, about 72 registers (direct: 108 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output

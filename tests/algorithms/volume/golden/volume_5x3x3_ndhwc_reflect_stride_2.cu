@@ -8,8 +8,8 @@
 // layer  x[N, D, H, W, 32] * w[32, 1, 5, 3, 3] -> y[N, Z, P, Q, 32], stride 2, padding 2,1,1 (reflect), groups 32,
 //        float32 NHWC, then relu
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 32 lanes of a channel walk down the planes, each with 1 x 2 outputs in 3 output planes, 4 teams a
-//        block
+// plan   teams of 32 lanes with a channel each walk down the planes, each with 1 x 2 outputs in 3 output planes, 4
+//        teams a block
 // cost   32 x 2 outputs of a plane: 15 warp loads, 0 shuffles, 90 FMA a lane, about 136 registers (direct: 90 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output

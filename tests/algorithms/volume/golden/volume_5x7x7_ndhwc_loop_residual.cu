@@ -8,8 +8,8 @@
 // layer  x[N, D, H, W, 32] * w[32, 1, 5, 7, 7] -> y[N, Z, P, Q, 32], stride 1, padding 2,3,3, groups 32, float32 NHWC,
 //        then bias, residual
 //        N, D, H, W (and so Z, P, Q) are arguments; all else is a constant of the text
-// plan   teams of 32 lanes of a channel walk down the planes, each with 1 x 2 outputs in 5 output planes, row after row
-//        of taps, 4 teams a block
+// plan   teams of 32 lanes with a channel each walk down the planes, each with 1 x 2 outputs in 5 output planes, row
+//        after row of taps, 4 teams a block
 // cost   32 x 2 outputs of a plane: 56 warp loads, 0 shuffles, 490 FMA a lane, about 76 registers (direct: 490 loads)
 //
 // A team of lanes walks down the planes of a chunk of the depth. Each row of a plane is added to the SLOTS output
